@@ -60,6 +60,7 @@ struct client_process {
     uint64_t ring_populated;      /* position at which pages of the ring are next mapped */
     uint32_t newcomers;           /* threads in the client that had no slot when they entered */
     uint32_t has_remote_barrier;  /* 1: system_barrier_of_threads() serves this process */
+    uint32_t families_busy;       /* 1: a thread looks for families (hooks/families.c) */
     uint32_t heaps_callbacks_due; /* 1: callbacks of the program are due (client/heaps/heaps.h) */
     uint32_t heap_states[RING_HEAPS_MAX]; /* enum heap_state */
     uint32_t heap_begun[RING_HEAPS_MAX];  /* not 0: the session's rule was applied */
@@ -120,7 +121,8 @@ struct client_cell {
     struct ring_thread *thread;
     struct ring_thread *python; /* of the heap python.object; NULL: not known yet */
     uint64_t next_is_python; /* 1: malloc's next small request is one that python.object counts */
-    uint64_t pad;
+    uintptr_t family; /* stack pointer of the call of a family (hooks/families_call.c) that the
+                         thread is in; 0: none */
 };
 
 /* The cell of a thread without a slot: always NULL. */

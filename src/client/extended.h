@@ -16,17 +16,8 @@
 
 #include "client/arch/registers.h"
 #include "client/client.h"
+#include "client/extended_row.h"
 #include "wire/allocator_functions.h"
-
-#define EXTENDED_ARGUMENTS 6
-#define EXTENDED_NO_ARGUMENT EXTENDED_ARGUMENTS
-
-/* A row of the table. */
-struct extended_row {
-    uint8_t kind;
-    uint8_t block, count, bytes; /* arguments, or EXTENDED_NO_ARGUMENT */
-    uint16_t nothrow;            /* enum extended_function; EXTENDED_FUNCTIONS: it does not throw */
-};
 
 extern HIDDEN const struct extended_row extended_rows[EXTENDED_FUNCTIONS];
 

@@ -121,6 +121,7 @@ void real_resolve(void)
     real.free_aligned_sized = next_function("free_aligned_sized");
     real.dlclose = next_function("dlclose");
     real.dlopen = next_function("dlopen");
+    real.dlsym = next_function("dlsym");
     real.free = found_free;
     if (real.pvalloc == NULL)
         real.pvalloc = pvalloc_as_valloc;

@@ -55,6 +55,7 @@ struct real_functions {
     void (*free_aligned_sized)(void *, size_t, size_t);
     int (*dlclose)(void *);
     void *(*dlopen)(const char *, int);
+    void *(*dlsym)(void *, const char *);
     void *cxx[CXX_FUNCTIONS]; /* NULL: not looked up yet, or not loaded yet */
     /* operator new and malloc belong to one object (jemalloc, tcmalloc, mimalloc):
      * new does not call malloc, so its hook counts the allocation. Otherwise

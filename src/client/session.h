@@ -32,4 +32,8 @@ void session_join_or_tick(void);
  * no system call and takes no lock. */
 void session_note_deepbind(void);
 
+/* Report to the daemon, in this session and later ones, the name of an allocator whose calls the
+ * client does not see; "": there is none. At most RING_UNSEEN_BYTES - 1 characters count. */
+void session_note_unseen_family(const char *name);
+
 #endif

@@ -154,6 +154,28 @@
     F(__rust_realloc,              RUST, 1.95, RESIZE,              0, _, 3, _)     \
     F(__rust_dealloc,              RUST, 1.95, RELEASE,             0, _, _, _)
 
+/* What a family (below) has besides, with its prefix before each name. */
+#define ALLOCATOR_STANDARD(F)                                                       \
+    F(malloc,                      STANDARD, _, ALLOCATE,           _, _, 0, _)     \
+    F(calloc,                      STANDARD, _, ALLOCATE,           _, 0, 1, _)     \
+    F(realloc,                     STANDARD, _, RESIZE,             0, _, 1, _)     \
+    F(reallocarray,                STANDARD, _, RESIZE,             0, 1, 2, _)     \
+    F(posix_memalign,              STANDARD, _, STORE,              0, _, 2, _)     \
+    F(aligned_alloc,               STANDARD, _, ALLOCATE,           _, _, 1, _)     \
+    F(memalign,                    STANDARD, _, ALLOCATE,           _, _, 1, _)     \
+    F(valloc,                      STANDARD, _, ALLOCATE,           _, _, 0, _)     \
+    F(pvalloc,                     STANDARD, _, ALLOCATE,           _, _, 0, _)     \
+    F(free,                        STANDARD, _, RELEASE,            0, _, _, _)     \
+    F(cfree,                       STANDARD, _, RELEASE,            0, _, _, _)     \
+    F(free_sized,                  STANDARD, _, RELEASE,            0, _, _, _)     \
+    F(free_aligned_sized,          STANDARD, _, RELEASE,            0, _, _, _)
+
+/* oneTBB's, with the prefix scalable_. */
+#define ALLOCATOR_TBB(F)                                                            \
+    F(aligned_malloc,              TBB, 2021, ALLOCATE,             _, _, 0, _)     \
+    F(aligned_realloc,             TBB, 2021, RESIZE,               0, _, 1, _)     \
+    F(aligned_free,                TBB, 2021, RELEASE,              0, _, _, _)
+
 #define ALLOCATOR_EXTENDED(F)                                                       \
     ALLOCATOR_JEMALLOC(F) ALLOCATOR_TCMALLOC(F) ALLOCATOR_MIMALLOC(F) ALLOCATOR_RUST(F)
 
@@ -194,6 +216,22 @@ enum extended_library {
 #define EXTENDED_ENUMERATOR(name, ...) EXTENDED_##name,
 enum extended_function { ALLOCATOR_EXTENDED(EXTENDED_ENUMERATOR) EXTENDED_FUNCTIONS };
 #undef EXTENDED_ENUMERATOR
+
+/*
+ * A family: an allocator in a library, whose functions have a prefix of their own. A wrapper of
+ * malloc has a prefix, too (g_malloc, CRYPTO_malloc), and what it gives is malloc's already. So a
+ * family is an allocator that exports a function that only allocators of that kind have, its key,
+ * with the same prefix as malloc and free. And its library maps memory itself.
+ */
+enum family_kind { FAMILY_JEMALLOC, FAMILY_MIMALLOC, FAMILY_TBB, FAMILY_KINDS };
+
+#define FAMILY_KEYS "mallocx", "malloc_aligned_at", "allocation_mode"
+
+/* Functions by which a library maps memory. */
+#define FAMILY_MAPPERS "mmap", "mmap64", "sbrk", "syscall"
+
+/* mimalloc's functions are in the table with the prefix mi_, which is a part of a family's. */
+#define FAMILY_MIMALLOC_PREFIX "mi_"
 
 #endif
 

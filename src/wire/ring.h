@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 11
+#define RING_VERSION 12
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -61,6 +61,7 @@
 /* Heap 0 is libc.malloc. Registered heaps count from 1. */
 #define RING_HEAPS_MAX 256u
 #define RING_HEAP_NAME_BYTES 64u /* including the terminating zero */
+#define RING_UNSEEN_BYTES 24u
 
 /* No thread has this id (the kernel's limit is 2^22). */
 #define RING_THREAD_CLAIMED UINT32_C(0xffffffff)
@@ -166,6 +167,10 @@ struct ring_control {
     /* Written by the daemon: a request for another interval of malloc, from
      * ring_ask_doublings(); 0: none yet. The client reads it after a sample. */
     uint32_t asked_doublings;
+
+    /* Written by a preloaded client: the name, terminated, of an allocator in a library whose calls
+     * it does not see. "": there is none. */
+    uint64_t unseen_family[RING_UNSEEN_BYTES / 8];
 };
 
 /* Return a request to double the first interval so many times. `last` is the one before: each
@@ -253,12 +258,14 @@ static inline bool ring_is_counting(uint64_t counting, uint64_t calls)
 
 /*
  * The heaps that the session profiles, written by the daemon before the fd is sent. A heap that is
- * listed here has that interval; every other heap has other_interval_bytes. 0: it is not profiled.
+ * listed here has that interval; every other heap has other_interval_bytes, and those of allocators
+ * in libraries (client/hooks/families.h) families_interval_bytes. 0: it is not profiled.
  * The line of a heap is a struct ring_thread whose `tid` is the heap's index, and whose `samples`
  * is the slot.
  */
 struct ring_heaps {
     uint64_t other_interval_bytes;
+    uint64_t families_interval_bytes;
     uint32_t count;
     uint32_t pad;
     struct ring_heap_rule {

@@ -76,6 +76,25 @@ static void test_all_heaps_but_those_excluded(void **state)
     expect("all_heaps: true exclude_heaps: [\"pool\", \"libc.malloc\"]", 0, 0, 4096, 0);
 }
 
+static void test_allocators_of_libraries_unless_heaps_are_named(void **state)
+{
+    static const struct {
+        const char *fields;
+        uint64_t interval_bytes;
+    } cases[] = {{"", 4096},
+                 {"all_heaps: true", 4096},
+                 {"heaps: \"libc.malloc\"", 0},
+                 {"exclude_heaps: \"engine.malloc\"", 4096}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct heap_config config;
+        read_config(cases[i].fields, &config);
+        assert_int_equal(cases[i].interval_bytes, rules.families_interval_bytes);
+        heap_config_clear(&config);
+    }
+    assert_int_equal(0, client_interval("engine.malloc")); /* a rule of its own */
+}
+
 static void test_each_heap_has_its_interval(void **state)
 {
     (void)state;
@@ -168,6 +187,7 @@ int main(void)
         cmocka_unit_test(test_malloc_alone_is_the_default),
         cmocka_unit_test(test_named_heaps_are_profiled_and_no_other),
         cmocka_unit_test(test_all_heaps_but_those_excluded),
+        cmocka_unit_test(test_allocators_of_libraries_unless_heaps_are_named),
         cmocka_unit_test(test_each_heap_has_its_interval),
         cmocka_unit_test(test_mappings_must_be_requested),
         cmocka_unit_test(test_contradictory_rules_are_refused),

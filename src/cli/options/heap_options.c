@@ -16,6 +16,18 @@ const char *const stack_mode_names[] = {"native", "native-with-thread-names", "p
 _Static_assert(sizeof(stack_mode_names) / sizeof(stack_mode_names[0]) == HEAP_STACK_MODES + 1,
                "each stack mode has a name");
 
+/* Return whether the name is that of an allocator of a library, and not a misspelling. */
+static bool is_of_library(const char *name)
+{
+    static const char *const known[] = {"libc"};
+    char prefix[64];
+    size_t length = strlen(name) - strlen(HEAP_CONFIG_MALLOC_SUFFIX);
+    if (!heap_config_is_malloc(name) || length >= sizeof(prefix))
+        return false;
+    snprintf(prefix, sizeof(prefix), "%.*s", (int)length, name);
+    return suggest_nearest(prefix, known, 1, sizeof(known[0])) == NULL;
+}
+
 /* Warn of a name that resembles a heap of the profiler's own ("malloc"). Other heaps cannot be
  * checked: they exist only when programs register them. */
 static void warn_of_names(const char *option, char *const *names)
@@ -27,7 +39,7 @@ static void warn_of_names(const char *option, char *const *names)
         for (size_t i = 0; i < count; i++)
             if (strcmp(strchr(known[i], '.') + 1, *names) == 0)
                 meant = known[i];
-        if (meant != NULL && strcmp(meant, *names) != 0)
+        if (meant != NULL && strcmp(meant, *names) != 0 && !is_of_library(*names))
             format_printf(stderr,
                           "heap_profile: warning: %s %s names a heap of the program's own; did you "
                           "mean %s?\n",
@@ -165,14 +177,14 @@ void heap_options_warn(const struct heap_config *config)
     for (char **name = config->exclude_heaps; name != NULL && *name != NULL; name++) {
         bool wanted = is_listed(config->heaps, *name) ||
                       (config->all_heaps ? strcmp(*name, HEAP_CONFIG_MMAP) != 0
-                                         : !named && (strcmp(*name, HEAP_CONFIG_MALLOC) == 0 ||
+                                         : !named && (heap_config_is_malloc(*name) ||
                                                       strcmp(*name, HEAP_CONFIG_PYTHON) == 0));
         if (!wanted)
             format_printf(stderr, "heap_profile: warning: --exclude-heaps %s changes nothing: %s\n",
                           *name,
                           config->all_heaps ? "it is profiled only if --heaps names it"
                           : named           ? "--heaps does not name it"
-                                  : "without --heaps and --all-heaps, only libc.malloc and "
+                                  : "without --heaps and --all-heaps, only malloc's heaps and "
                                     "python.object are profiled");
     }
 }

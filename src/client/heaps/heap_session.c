@@ -98,7 +98,10 @@ static uint64_t wanted_interval(const struct AHeapInfo *heap)
     const struct ring_heap_rule *rule = heap_find_rule(heap->name);
     if (heap->of_ranges) /* every call or none, and only if its name is listed */
         return rule != NULL && rule->interval_bytes != 0 ? 1 : 0;
-    return rule != NULL ? rule->interval_bytes : client.wanted_heaps->other_interval_bytes;
+    if (rule != NULL)
+        return rule->interval_bytes;
+    return heap->is_family ? client.wanted_heaps->families_interval_bytes
+                           : client.wanted_heaps->other_interval_bytes;
 }
 
 bool heaps_want(const struct AHeapInfo *heap)
@@ -130,8 +133,8 @@ static uint32_t number_interval(uint64_t interval_bytes)
 
 static int init_live_set(struct AHeapInfo *heap, uint64_t interval)
 {
-    return heap->is_python ? live_set_init(&heap->live, interval)
-                           : live_set_init_small(&heap->live, interval);
+    return heap->is_python || heap->is_family ? live_set_init(&heap->live, interval)
+                                              : live_set_init_small(&heap->live, interval);
 }
 
 void heap_begin(uint32_t id)

@@ -32,6 +32,7 @@ struct AHeapInfo {
     uint32_t in_callback; /* 1 while a thread calls a callback, or is about to */
     uint32_t was_enabled; /* 1: the last call was that of the enabled callback */
     uint32_t of_ranges;   /* 1: the heap libc.mmap, which has no set of live allocations */
+    uint32_t is_family;   /* 1: an allocator of a library (hooks/families.h), profiled by default */
     uint32_t is_python;   /* 1: python.object: its set of live allocations has the size of malloc's,
                              and a thread's cell leads to its line */
     AHeapProfileEnabledCallback enabled;

@@ -18,11 +18,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "client/elf_lookup.h"
-#include "client/elf_tables.h"
 #include "client/extended.h"
+#include "client/hooks/object_words.h"
 #include "client/libc/libc.h"
 #include "client/modules/module_object.h"
 #include "client/real_extended.h"
@@ -30,16 +29,6 @@
 
 #define OBJECTS_MAX 8192u
 #define PROGRAM_HEADERS_MAX 64u
-
-#if defined(__x86_64__)
-#define RELOCATION_OF_CALL R_X86_64_JUMP_SLOT
-#define RELOCATION_OF_ADDRESS R_X86_64_GLOB_DAT
-#define RELOCATION_OF_WORD R_X86_64_64
-#elif defined(__aarch64__)
-#define RELOCATION_OF_CALL R_AARCH64_JUMP_SLOT
-#define RELOCATION_OF_ADDRESS R_AARCH64_GLOB_DAT
-#define RELOCATION_OF_WORD R_AARCH64_ABS64
-#endif
 
 static const char library_keys[EXTENDED_LIBRARIES][12] = {EXTENDED_LIBRARY_KEYS};
 
@@ -56,18 +45,10 @@ static uint64_t (*const hooks[EXTENDED_FUNCTIONS])(EXTENDED_PARAMETERS) = {
 uint64_t extended_reals[EXTENDED_FUNCTIONS];
 static void *heap_visit;
 
-static uintptr_t page_bytes;
-
 void *real_heap_visit(void)
 {
     return heap_visit;
 }
-
-/* An object whose calls are bound anew. */
-struct object {
-    struct elf_tables tables;
-    uintptr_t protected_start, protected_end; /* whole pages that are read-only now */
-};
 
 static bool read_header(uintptr_t at, Elf64_Ehdr *header)
 {
@@ -93,11 +74,8 @@ static bool find_protected(struct object *object, const struct link_map *map)
     if (!system_read_in_use(segments, at + header.e_phoff, header.e_phnum * sizeof(segments[0])))
         return false;
     for (unsigned i = 0; i < header.e_phnum; i++) {
-        uintptr_t start = map->l_addr + segments[i].p_vaddr;
-        if (segments[i].p_type == PT_GNU_RELRO) {
-            object->protected_start = start & ~(uintptr_t)(page_bytes - 1);
-            object->protected_end = (start + segments[i].p_memsz) & ~(uintptr_t)(page_bytes - 1);
-        }
+        if (segments[i].p_type == PT_GNU_RELRO)
+            object_set_protected(object, map->l_addr + segments[i].p_vaddr, segments[i].p_memsz);
     }
     return true;
 }
@@ -113,51 +91,27 @@ static unsigned function_of(const char *name)
     return EXTENDED_FUNCTIONS;
 }
 
-static void bind(const struct object *object, const Elf64_Rela *relocation)
+static uint64_t choose_hook(void *context, const struct object_word *word)
 {
-    const struct elf_tables *tables = &object->tables;
-    unsigned type = ELF64_R_TYPE(relocation->r_info);
-    const Elf64_Sym *symbol = (const Elf64_Sym *)tables->symbols + ELF64_R_SYM(relocation->r_info);
-    if (type != RELOCATION_OF_CALL && type != RELOCATION_OF_ADDRESS && type != RELOCATION_OF_WORD)
-        return;
-    unsigned function = function_of((const char *)tables->strings + symbol->st_name);
+    (void)context;
+    unsigned function = function_of(word->name);
     if (function == EXTENDED_FUNCTIONS)
-        return;
-    uintptr_t at = tables->base + relocation->r_offset;
-    uint64_t *word = (uint64_t *)at;
+        return 0;
     /* A word for a call may hold the loader's resolver; in an object that has a function of this
      * name (DT_SYMBOLIC), its own function. A word for an address may hold the address of the
      * executable's stub, which then stays the function's address for all objects. */
-    bool may_be_unbound = type == RELOCATION_OF_CALL && symbol->st_shndx == SHN_UNDEF;
-    if (!may_be_unbound && load_relaxed(word) != extended_reals[function])
-        return;
-    bool is_protected = at >= object->protected_start && at < object->protected_end;
-    uintptr_t page = at & ~(uintptr_t)(page_bytes - 1);
-    if (is_protected && system_call(SYS_mprotect, page, page_bytes, PROT_READ | PROT_WRITE) != 0)
-        return;
-    store_relaxed(word, (uint64_t)hooks[function]);
-    if (is_protected)
-        system_call(SYS_mprotect, page, page_bytes, PROT_READ);
-}
-
-static void bind_table(const struct object *object, uintptr_t table, uintptr_t bytes)
-{
-    const Elf64_Rela *relocations = (const Elf64_Rela *)table;
-    for (size_t i = 0; table != 0 && i < bytes / sizeof(*relocations); i++) {
-        if (ELF64_R_SYM(relocations[i].r_info) != 0)
-            bind(object, &relocations[i]);
-    }
+    bool may_be_unbound = word->is_for_call && word->is_imported;
+    return may_be_unbound || word->value == extended_reals[function] ? (uint64_t)hooks[function]
+                                                                     : 0;
 }
 
 static void bind_object(const struct link_map *map)
 {
     struct object object = {0};
-    const struct elf_tables *tables = &object.tables;
     if (!elf_tables_read(true, map->l_addr, (uintptr_t)map->l_ld, &object.tables) ||
         !find_protected(&object, map))
         return;
-    bind_table(&object, tables->relocations, tables->relocations_bytes);
-    bind_table(&object, tables->plt_relocations, tables->plt_relocations_bytes);
+    object_words_bind(&object, choose_hook, NULL);
 }
 
 /* Find the real functions. Return whether there are any. */
@@ -187,7 +141,6 @@ __attribute__((constructor(102))) static void bind_at_start(void)
     const void *allocators[EXTENDED_LIBRARIES];
     if (elf_lookup_is_shadowed("malloc") || !find_real_functions(allocators))
         return;
-    page_bytes = getauxval(AT_PAGESZ);
     const struct link_map *map = libc_objects();
     for (unsigned i = 0; i < OBJECTS_MAX && map != NULL; i++, map = map->l_next) {
         bool is_allocator = false;

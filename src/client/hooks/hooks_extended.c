@@ -8,82 +8,20 @@
  */
 #include "client/extended.h"
 
-#include <string.h>
-
 #include "client/real_extended.h"
 #include "client/sample/sample.h"
 #ifdef HEAPPROFD_ATTACHED
 #include "client/attached/hooks.h"
 #endif
 
-#define ARGUMENT__ EXTENDED_NO_ARGUMENT
-#define ARGUMENT_0 0
-#define ARGUMENT_1 1
-#define ARGUMENT_2 2
-#define ARGUMENT_3 3
-#define EXTENDED__ EXTENDED_FUNCTIONS
-#define ROW(name, library, since, row_kind, row_block, row_count, row_bytes, row_nothrow)          \
-    [EXTENDED_##name] = {                                                                          \
-        .kind = EXTENDED_##row_kind,                                                               \
-        .block = ARGUMENT_##row_block,                                                             \
-        .count = ARGUMENT_##row_count,                                                             \
-        .bytes = ARGUMENT_##row_bytes,                                                             \
-        .nothrow = EXTENDED_##row_nothrow,                                                         \
-    },
+#define ROW(name, library, since, kind, block, count, bytes, nothrow)                              \
+    [EXTENDED_##name] = EXTENDED_ROW(kind, block, count, bytes, nothrow),
 
 const struct extended_row extended_rows[EXTENDED_FUNCTIONS] = {ALLOCATOR_EXTENDED(ROW)};
 
-/* --- arguments and results --- */
-
-/* Return the size that the caller requests; SIZE_MAX, which no allocator has, for an overflow. */
-static size_t requested_bytes(const struct extended_row *row, const uint64_t *arguments)
-{
-    size_t bytes = row->bytes != EXTENDED_NO_ARGUMENT ? arguments[row->bytes] : 0;
-    if (row->count != EXTENDED_NO_ARGUMENT &&
-        __builtin_mul_overflow(arguments[row->count], bytes, &bytes))
-        return SIZE_MAX;
-    return bytes;
-}
-
-/* Return the block that is resized, or NULL. */
-static void *resized_block(const struct extended_row *row, const uint64_t *arguments)
-{
-    if (row->kind == EXTENDED_STORE || row->block == EXTENDED_NO_ARGUMENT)
-        return NULL;
-    void *block = (void *)arguments[row->block];
-    return row->kind == EXTENDED_RESIZE_STORED && block != NULL ? *(void **)block : block;
-}
-
-/* Return the block that the caller has now; NULL: the call failed. Set *bytes where only the result
- * shows it. */
-static void *resulting_block(const struct extended_row *row, const uint64_t *arguments,
-                             uint64_t result, size_t *bytes)
-{
-    switch (row->kind) {
-    case EXTENDED_STRING:
-        *bytes = result != 0 ? strlen((const char *)result) + 1 : 0;
-        return (void *)result;
-    case EXTENDED_STORE:
-    case EXTENDED_RESIZE_STORED:
-        return (int)result == 0 ? *(void **)arguments[row->block] : NULL;
-    case EXTENDED_RESIZE_IN_PLACE: {
-        if (result < *bytes)
-            return NULL;
-        size_t extra = arguments[row->bytes + 1];
-        *bytes = result - *bytes < extra ? result : *bytes + extra;
-        return (void *)arguments[row->block];
-    }
-    default:
-        return (void *)result;
-    }
-}
-
-typedef uint64_t extended_function(EXTENDED_PARAMETERS);
-
 static uint64_t call_real(unsigned function, const uint64_t *arguments)
 {
-    return ((extended_function *)real_extended(function))(arguments[0], arguments[1], arguments[2],
-                                                          arguments[3], arguments[4], arguments[5]);
+    return extended_call_at(real_extended(function), arguments);
 }
 
 /* --- what the two clients do differently --- */
@@ -225,11 +163,11 @@ static struct extended_verdict call_slowly(unsigned function, const uint64_t *ar
         account_end(account, NULL, 0, caller);
         return (struct extended_verdict){.jump = real_extended(function)};
     }
-    const void *block = resized_block(row, arguments);
+    const void *block = extended_resized_block(row, arguments);
     /* Remove the block from the live set before another thread can get its address. */
     int freed = block != NULL && account_counts(account) ? sample_free_for_realloc(block) : 0;
     struct extended_verdict verdict = {call_real(callable(row, function), arguments), 0};
-    const void *memory = resulting_block(row, arguments, verdict.result, &bytes);
+    const void *memory = extended_resulting_block(row, arguments, verdict.result, &bytes);
     bool survives = bytes != 0 && row->kind != EXTENDED_RESIZE_OR_FREE;
     if (memory == NULL && freed && survives)
         sample_unfree(block);
@@ -246,7 +184,7 @@ struct extended_verdict extended_call(unsigned function, const uint64_t *argumen
         return (struct extended_verdict){.jump = real_extended(function)};
     }
     struct extended_verdict verdict =
-        call_slowly(function, arguments, requested_bytes(row, arguments), caller);
+        call_slowly(function, arguments, extended_requested_bytes(row, arguments), caller);
     /* A function that throws reports the failure itself, with none of our frames on the stack. */
     if (unlikely(verdict.jump == 0 && verdict.result == 0) && callable(row, function) != function)
         verdict.jump = real_extended(function);

@@ -170,6 +170,34 @@ void session_note_deepbind(void)
     report_deepbind();
 }
 
+/* As in struct ring_control. */
+static union {
+    char name[RING_UNSEEN_BYTES];
+    uint64_t words[RING_UNSEEN_BYTES / 8];
+} unseen_family;
+
+static void report_unseen_family(void)
+{
+    if (load_ordered(&client.process->state) != CLIENT_ACTIVE ||
+        client.wanted_heaps->families_interval_bytes == 0)
+        return;
+    for (unsigned i = 0; i < RING_UNSEEN_BYTES / 8; i++)
+        store_relaxed(&client.control->unseen_family[i], load_relaxed(&unseen_family.words[i]));
+}
+
+void session_note_unseen_family(const char *name)
+{
+    union {
+        char name[RING_UNSEEN_BYTES];
+        uint64_t words[RING_UNSEEN_BYTES / 8];
+    } noted = {0};
+    for (unsigned i = 0; i + 1 < RING_UNSEEN_BYTES && name[i] != 0; i++)
+        noted.name[i] = name[i];
+    for (unsigned i = 0; i < RING_UNSEEN_BYTES / 8; i++)
+        store_ordered(&unseen_family.words[i], noted.words[i]);
+    report_unseen_family();
+}
+
 /* Ordered before reading the heaps and has_deepbind: a thread that registers a heap or opens a
  * library at this moment reads the state afterwards. */
 static void publish(enum client_state state)
@@ -180,6 +208,7 @@ static void publish(enum client_state state)
     if (state == CLIENT_ACTIVE) {
         heaps_begin();
         report_deepbind();
+        report_unseen_family();
     }
 }
 

@@ -230,6 +230,11 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
         say("It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
+    if (facts->totals.unseen_family[0] != 0)
+        say("A library of it has an allocator of its own (%s), whose calls inside the library the "
+            "preloaded library does not see: its memory is missing. --heaps libc.mmap shows what "
+            "it maps.",
+            facts->totals.unseen_family);
     if (facts->totals.restricted)
         say("The process restricted its own system calls (seccomp), and the profiler's library has "
             "made none since: threads that began later, and some stacks, are missing.");

@@ -95,6 +95,8 @@ struct ring_totals {
     enum ring_client_state client_state;
     bool restricted;   /* the process restricted its system calls since */
     bool has_deepbind; /* it opened libraries whose malloc calls bypass the client */
+    char unseen_family[RING_UNSEEN_BYTES]; /* an allocator of a library that the client does not
+                                              see; "": none */
     /* Number of forked children of an attached process that allocate and are not profiled, and the
      * pid of the last one in its own namespace. */
     uint32_t silent_children, silent_child_pid;

@@ -77,6 +77,20 @@ static uint32_t line_count(const struct ring_reader *reader)
     return lines < RING_HEAP_LINES_MAX ? lines : RING_HEAP_LINES_MAX;
 }
 
+/* Copy the name of an allocator that the client does not see, as far as it is one. */
+static void read_unseen_family(const struct ring_control *control, char name[RING_UNSEEN_BYTES])
+{
+    for (unsigned i = 0; i < RING_UNSEEN_BYTES / 8; i++) {
+        uint64_t word = load_relaxed(&control->unseen_family[i]);
+        memcpy(name + i * sizeof(word), &word, sizeof(word));
+    }
+    name[RING_UNSEEN_BYTES - 1] = 0;
+    for (char *at = name; *at != 0; at++) {
+        if (*at <= ' ' || *at > '~')
+            *at = '?';
+    }
+}
+
 /* Sum the threads' totals. `ordinals` is NULL, or receives each thread's last counted ordinal. */
 static void sum_threads(const struct ring_reader *reader, uint32_t threads,
                         struct ring_totals *totals, uint32_t *ordinals)
@@ -98,6 +112,7 @@ static void sum_threads(const struct ring_reader *reader, uint32_t threads,
     totals->client_state = load_relaxed(&control->client_state);
     totals->restricted = load_relaxed(&control->restricted) != 0;
     totals->has_deepbind = load_relaxed(&control->has_deepbind) != 0;
+    read_unseen_family(control, totals->unseen_family);
     totals->silent_children = load_relaxed(&control->silent_children);
     totals->silent_child_pid = load_relaxed(&control->silent_child_pid);
 }

@@ -24,6 +24,9 @@ void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config)
     memset(rules, 0, sizeof(*rules));
     if (config->all_heaps)
         rules->other_interval_bytes = config->sampling_interval_bytes;
+    /* Allocators of libraries are profiled, too, unless the configuration names heaps. */
+    if (config->all_heaps || config->heaps == NULL)
+        rules->families_interval_bytes = config->sampling_interval_bytes;
     for (char **name = config->exclude_heaps; name != NULL && *name != NULL; name++)
         add_rule(rules, config, *name);
     for (char **name = config->heaps; name != NULL && *name != NULL; name++)

@@ -592,7 +592,9 @@ static struct trace_heap_dump make_status(const struct target *target, const str
         .cause = end->cause,
         .cause_used_bytes = end->cause_used_bytes,
         .cause_limit_bytes = end->cause_limit_bytes,
-        .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator : NULL,
+        .unseen_allocator = target->unseen_allocator[0] != 0 ? target->unseen_allocator
+                            : totals->unseen_family[0] != 0  ? totals->unseen_family
+                                                             : NULL,
         .remark = texts->remark[0] != 0 ? texts->remark : NULL,
     };
     fill_losses(target, totals, &status);

@@ -180,12 +180,18 @@ static bool list_has(char *const *list, const char *name)
     return false;
 }
 
+bool heap_config_is_malloc(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(HEAP_CONFIG_MALLOC_SUFFIX);
+    return length > suffix && strcmp(name + length - suffix, HEAP_CONFIG_MALLOC_SUFFIX) == 0;
+}
+
 bool heap_config_wants_heap(const struct heap_config *config, const char *name)
 {
     if (list_has(config->exclude_heaps, name))
         return false;
     if (config->heaps == NULL && !config->all_heaps)
-        return strcmp(name, HEAP_CONFIG_MALLOC) == 0 || strcmp(name, HEAP_CONFIG_PYTHON) == 0;
+        return heap_config_is_malloc(name) || strcmp(name, HEAP_CONFIG_PYTHON) == 0;
     if (list_has(config->heaps, name))
         return true;
     return config->all_heaps && strcmp(name, HEAP_CONFIG_MMAP) != 0;

@@ -18,6 +18,8 @@
 #define HEAP_CONFIG_MALLOC "libc.malloc"
 #define HEAP_CONFIG_MMAP "libc.mmap"
 #define HEAP_CONFIG_PYTHON "python.object"
+/* The heap of an allocator that a library has under other names is its prefix and this. */
+#define HEAP_CONFIG_MALLOC_SUFFIX ".malloc"
 
 /* The largest ring of a process. Larger sizes are reduced to it. */
 #define HEAP_CONFIG_SHMEM_BYTES_MAX (UINT32_C(512) << 20)
@@ -117,8 +119,11 @@ int heap_config_check(const struct heap_config *config, struct error *error);
  */
 int heap_config_check_targets(const struct heap_config *config, struct error *error);
 
+/* Return whether the name is that of malloc's heap, or of an allocator of a library. */
+bool heap_config_is_malloc(const char *name);
+
 /* Return whether to profile a heap of this name. exclude_heaps overrides all_heaps and heaps.
- * Without either, libc.malloc and python.object are profiled. */
+ * Without either, libc.malloc, allocators of libraries and python.object are profiled. */
 bool heap_config_wants_heap(const struct heap_config *config, const char *name);
 
 /* Return the sampling interval of a heap of this name; 0: do not profile it. */
