@@ -279,6 +279,7 @@ struct extended_found {
     struct located located;
     bool can_allocate;
     bool is_only_rust; /* and none but Rust's functions can */
+    bool has_tokens;
 };
 
 static void find_extended(struct extended_found *found, const struct executable_symbols *symbols,
@@ -298,6 +299,8 @@ static void find_extended(struct extended_found *found, const struct executable_
                 (is_default_rust && function_library(function) == EXTENDED_OF_RUST))
                 continue;
             take_function(&found->located, function, name, address, symbol->size);
+            found->has_tokens |= function_library(function) == EXTENDED_OF_TOKEN ||
+                                 function_library(function) == EXTENDED_OF_FAST_TOKEN;
             if (allocator_name_allocates(name)) {
                 found->can_allocate = true;
                 found->is_only_rust &= function_library(function) == EXTENDED_OF_RUST;
@@ -326,7 +329,8 @@ static bool add_extended(struct located *located, const struct executable_symbol
     struct extended_found found;
     find_extended(&found, symbols, base);
     bool has_library = located->functions[ATTACHED_MALLOC].address != 0 && !has_own;
-    if (!found.can_allocate || (found.is_only_rust && has_library))
+    bool can_allocate = found.can_allocate || (found.has_tokens && has_own);
+    if (!can_allocate || (found.is_only_rust && has_library))
         return false;
     if (has_library)
         forget_library(located);

@@ -20,7 +20,7 @@ struct located_function {
     bool is_alias;    /* a function before it in the list has the same address */
     bool only_throws; /* the one that returns NULL instead of throwing is missing */
     uint64_t size;    /* 0: unknown */
-    char name[48];
+    char name[56];
 };
 
 struct located {

@@ -47,7 +47,9 @@ const char *allocator_name_demangle(const char *name)
 bool allocator_name_allocates(const char *name)
 {
     unsigned found = find(name);
-    return found != EXTENDED_FUNCTIONS && functions[found].kind < EXTENDED_RELEASE;
+    return found != EXTENDED_FUNCTIONS && functions[found].kind < EXTENDED_RELEASE &&
+           functions[found].library != EXTENDED_OF_TOKEN &&
+           functions[found].library != EXTENDED_OF_FAST_TOKEN;
 }
 
 bool allocator_name_releases(const char *name)

@@ -26,7 +26,8 @@ static const char *const allocator_prefixes[] = {"_rjem_", "je_", "mi_", "tc_"};
 const char *allocator_name_demangle(const char *name);
 
 /* Return whether this is an extended function (wire/allocator_functions.h) that allocates, or
- * releases, with any of its library's prefixes. */
+ * releases, with any of its library's prefixes. Functions with a token show no allocator: many call
+ * malloc. */
 bool allocator_name_allocates(const char *name);
 bool allocator_name_releases(const char *name);
 

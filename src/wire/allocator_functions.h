@@ -8,8 +8,9 @@
  * Columns:
  *
  *   name
- *   library       JEMALLOC (also with the prefixes je_ and _rjem_), TCMALLOC, MIMALLOC, or RUST
- *                 (its run time, only in executables)
+ *   library       JEMALLOC (also with the prefixes je_ and _rjem_), TCMALLOC, MIMALLOC, TOKEN or
+ *                 FAST_TOKEN (any allocator that has them), or RUST (its run time, only in
+ *                 executables)
  *   since         the version that the tests run on, or the oldest one in the library's change log
  *   kind          enum extended_kind, without EXTENDED_
  *   block         argument with the block that is resized or released, or with its place
@@ -146,6 +147,78 @@
     F(mi_heap_alloc_new_n,         MIMALLOC, 2.0.9, ALLOCATE,         _, 1, 2, mi_heap_mallocn)        \
     F(mi_heap_destroy,             MIMALLOC, 2.0.9, DESTROY_HEAP,     _, _, _, _)
 
+/* What mimalloc 3 has besides. */
+#define ALLOCATOR_MIMALLOC_3(F)                                                     \
+    F(mi_free_small,               MIMALLOC, 3.4, RELEASE,          0, _, _, _)     \
+    F(mi_umalloc,                  MIMALLOC, 3.4, ALLOCATE,         _, _, 0, _)     \
+    F(mi_ucalloc,                  MIMALLOC, 3.4, ALLOCATE,         _, 0, 1, _)     \
+    F(mi_urealloc,                 MIMALLOC, 3.4, RESIZE,           0, _, 1, _)     \
+    F(mi_ufree,                    MIMALLOC, 3.4, RELEASE,          0, _, _, _)     \
+    F(mi_umalloc_aligned,          MIMALLOC, 3.4, ALLOCATE,         _, _, 0, _)     \
+    F(mi_uzalloc_aligned,          MIMALLOC, 3.4, ALLOCATE,         _, _, 0, _)     \
+    F(mi_umalloc_small,            MIMALLOC, 3.4, ALLOCATE,         _, _, 0, _)     \
+    F(mi_uzalloc_small,            MIMALLOC, 3.4, ALLOCATE,         _, _, 0, _)     \
+    F(mi_heap_zalloc_small,        MIMALLOC, 3.4, ALLOCATE,         _, _, 1, _)     \
+    F(mi_theap_malloc,             MIMALLOC, 3.4, ALLOCATE,         _, _, 1, _)     \
+    F(mi_theap_zalloc,             MIMALLOC, 3.4, ALLOCATE,         _, _, 1, _)     \
+    F(mi_theap_calloc,             MIMALLOC, 3.4, ALLOCATE,         _, 1, 2, _)     \
+    F(mi_theap_malloc_small,       MIMALLOC, 3.4, ALLOCATE,         _, _, 1, _)     \
+    F(mi_theap_zalloc_small,       MIMALLOC, 3.4, ALLOCATE,         _, _, 1, _)     \
+    F(mi_theap_malloc_aligned,     MIMALLOC, 3.4, ALLOCATE,         _, _, 1, _)     \
+    F(mi_theap_realloc,            MIMALLOC, 3.4, RESIZE,           1, _, 2, _)
+
+/*
+ * What clang 22 calls in place of malloc and operator new under -fsanitize=alloc-token: the token is
+ * one more argument, or (fast) a part of the name; allocators have two of these. An operator new with
+ * an argument more is left out: it has no form for the same arguments that does not throw.
+ */
+#define ALLOCATOR_TOKEN(F)                                                          \
+    F(__alloc_token_malloc,        TOKEN, 22, ALLOCATE,         _, _, 0, _)         \
+    F(__alloc_token_calloc,        TOKEN, 22, ALLOCATE,         _, 0, 1, _)         \
+    F(__alloc_token_realloc,       TOKEN, 22, RESIZE,           0, _, 1, _)         \
+    F(__alloc_token_reallocarray,  TOKEN, 22, RESIZE,           0, 1, 2, _)         \
+    F(__alloc_token_memalign,      TOKEN, 22, ALLOCATE,         _, _, 1, _)         \
+    F(__alloc_token_aligned_alloc, TOKEN, 22, ALLOCATE,         _, _, 1, _)         \
+    F(__alloc_token_valloc,        TOKEN, 22, ALLOCATE,         _, _, 0, _)         \
+    F(__alloc_token_pvalloc,       TOKEN, 22, ALLOCATE,         _, _, 0, _)         \
+    F(__alloc_token_posix_memalign, TOKEN, 22, STORE,            0, _, 2, _)
+
+#define ALLOCATOR_FAST_TOKEN(F)                                                     \
+    F(__alloc_token_0_malloc,      FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)    \
+    F(__alloc_token_0_calloc,      FAST_TOKEN, 22, ALLOCATE,         _, 0, 1, _)    \
+    F(__alloc_token_0_realloc,     FAST_TOKEN, 22, RESIZE,           0, _, 1, _)    \
+    F(__alloc_token_0_reallocarray, FAST_TOKEN, 22, RESIZE,           0, 1, 2, _)   \
+    F(__alloc_token_0_memalign,    FAST_TOKEN, 22, ALLOCATE,         _, _, 1, _)    \
+    F(__alloc_token_0_aligned_alloc, FAST_TOKEN, 22, ALLOCATE,         _, _, 1, _)  \
+    F(__alloc_token_0_valloc,      FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)    \
+    F(__alloc_token_0_pvalloc,     FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)    \
+    F(__alloc_token_0_posix_memalign, FAST_TOKEN, 22, STORE,            0, _, 2, _) \
+    F(__alloc_token_0__Znwm,       FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_0__ZnwmRKSt9nothrow_t)\
+    F(__alloc_token_0__Znam,       FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_0__ZnamRKSt9nothrow_t)\
+    F(__alloc_token_0__ZnwmRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_0__ZnamRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_0__ZnwmSt11align_val_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_0__ZnwmSt11align_val_tRKSt9nothrow_t)\
+    F(__alloc_token_0__ZnamSt11align_val_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_0__ZnamSt11align_val_tRKSt9nothrow_t)\
+    F(__alloc_token_0__ZnwmSt11align_val_tRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_0__ZnamSt11align_val_tRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_1_malloc,      FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)    \
+    F(__alloc_token_1_calloc,      FAST_TOKEN, 22, ALLOCATE,         _, 0, 1, _)    \
+    F(__alloc_token_1_realloc,     FAST_TOKEN, 22, RESIZE,           0, _, 1, _)    \
+    F(__alloc_token_1_reallocarray, FAST_TOKEN, 22, RESIZE,           0, 1, 2, _)   \
+    F(__alloc_token_1_memalign,    FAST_TOKEN, 22, ALLOCATE,         _, _, 1, _)    \
+    F(__alloc_token_1_aligned_alloc, FAST_TOKEN, 22, ALLOCATE,         _, _, 1, _)  \
+    F(__alloc_token_1_valloc,      FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)    \
+    F(__alloc_token_1_pvalloc,     FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)    \
+    F(__alloc_token_1_posix_memalign, FAST_TOKEN, 22, STORE,            0, _, 2, _) \
+    F(__alloc_token_1__Znwm,       FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_1__ZnwmRKSt9nothrow_t)\
+    F(__alloc_token_1__Znam,       FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_1__ZnamRKSt9nothrow_t)\
+    F(__alloc_token_1__ZnwmRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_1__ZnamRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_1__ZnwmSt11align_val_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_1__ZnwmSt11align_val_tRKSt9nothrow_t)\
+    F(__alloc_token_1__ZnamSt11align_val_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, __alloc_token_1__ZnamSt11align_val_tRKSt9nothrow_t)\
+    F(__alloc_token_1__ZnwmSt11align_val_tRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)\
+    F(__alloc_token_1__ZnamSt11align_val_tRKSt9nothrow_t, FAST_TOKEN, 22, ALLOCATE,         _, _, 0, _)
+
 /* What rustc makes for a program's #[global_allocator]. They matter where nothing below them is
  * known. Newer versions mangle the names: _RNvCs..._7___rustc12___rust_alloc. */
 #define ALLOCATOR_RUST(F)                                                           \
@@ -172,12 +245,13 @@
 
 /* oneTBB's, with the prefix scalable_. */
 #define ALLOCATOR_TBB(F)                                                            \
-    F(aligned_malloc,              TBB, 2021, ALLOCATE,             _, _, 0, _)     \
-    F(aligned_realloc,             TBB, 2021, RESIZE,               0, _, 1, _)     \
-    F(aligned_free,                TBB, 2021, RELEASE,              0, _, _, _)
+    F(aligned_malloc,              TBB, _, ALLOCATE,             _, _, 0, _)     \
+    F(aligned_realloc,             TBB, _, RESIZE,               0, _, 1, _)     \
+    F(aligned_free,                TBB, _, RELEASE,              0, _, _, _)
 
 #define ALLOCATOR_EXTENDED(F)                                                       \
-    ALLOCATOR_JEMALLOC(F) ALLOCATOR_TCMALLOC(F) ALLOCATOR_MIMALLOC(F) ALLOCATOR_RUST(F)
+    ALLOCATOR_JEMALLOC(F) ALLOCATOR_TCMALLOC(F) ALLOCATOR_MIMALLOC(F)                 \
+    ALLOCATOR_MIMALLOC_3(F) ALLOCATOR_TOKEN(F) ALLOCATOR_FAST_TOKEN(F) ALLOCATOR_RUST(F)
 
 /* clang-format on */
 
@@ -202,13 +276,16 @@ enum extended_library {
     EXTENDED_OF_JEMALLOC,
     EXTENDED_OF_TCMALLOC,
     EXTENDED_OF_MIMALLOC,
+    EXTENDED_OF_TOKEN,
+    EXTENDED_OF_FAST_TOKEN,
     EXTENDED_OF_RUST,
     EXTENDED_LIBRARIES,
 };
 
 /* A function that each version of the library exports, by enum extended_library. "": it is never a
  * library. */
-#define EXTENDED_LIBRARY_KEYS "mallocx", "tc_malloc", "mi_malloc", ""
+#define EXTENDED_LIBRARY_KEYS                                                                      \
+    "mallocx", "tc_malloc", "mi_malloc", "__alloc_token_malloc", "__alloc_token_0_malloc", ""
 
 /* Find the blocks of a heap of mimalloc. */
 #define EXTENDED_HEAP_VISIT "mi_heap_visit_blocks"

@@ -18,7 +18,7 @@
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 5
+#define ATTACHED_VERSION 6
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"

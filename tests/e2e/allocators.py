@@ -252,6 +252,20 @@ def test_rust_jemalloc():
     by_attaching("rust_jemalloc", path)
 
 
+def test_newer():
+    """Functions of allocators that are newer than Debian's."""
+    with tempfile.TemporaryDirectory() as directory:
+        library = os.path.join(directory, "libnewer.so")
+        source = os.path.join(harness.ROOT, "tests", "programs", "newer_allocator.c")
+        built = run(["gcc", "-O1", "-g", "-fno-builtin", "-w", "-shared", "-fPIC", "-o", library, source])
+        check(built.status == 0, f"gcc: {built.stderr!r}")
+        path = build_extended(directory, "extended_newer", library)
+        if not check(path is not None, "gcc fails"):
+            return
+        under_host("newer", path)
+        by_attaching("newer", path)
+
+
 def test_documentation():
     """The page lists the table's functions."""
     def read(*path):
@@ -262,7 +276,7 @@ def test_documentation():
     page = read("docs", "allocators.md")
     listed = [
         (name, library.upper(), since)
-        for library, since, names in re.findall(r"^\| (jemalloc|tcmalloc|mimalloc|rust) \| ([\d.]+) \| (.*) \|$", page, re.M)
+        for library, since, names in re.findall(r"^\| (jemalloc|tcmalloc|mimalloc|token|fast_token|rust) \| ([\d.]+) \| (.*) \|$", page, re.M)
         for name in re.findall(r"`(\w+)`", names)
     ]
     check(len(table) > 100, f"{len(table)} rows")

@@ -30,11 +30,11 @@
 #define OBJECTS_MAX 8192u
 #define PROGRAM_HEADERS_MAX 64u
 
-static const char library_keys[EXTENDED_LIBRARIES][12] = {EXTENDED_LIBRARY_KEYS};
+static const char library_keys[EXTENDED_LIBRARIES][24] = {EXTENDED_LIBRARY_KEYS};
 
 #define NAME(name, library, ...) {#name, EXTENDED_OF_##library},
 static const struct {
-    char name[32];
+    char name[56];
     uint8_t library;
 } names[EXTENDED_FUNCTIONS] = {ALLOCATOR_EXTENDED(NAME)};
 
@@ -121,6 +121,10 @@ static bool find_real_functions(const void *allocators[EXTENDED_LIBRARIES])
     for (int library = 0; library < EXTENDED_LIBRARIES; library++) {
         const char *key = library_keys[library];
         allocators[library] = key[0] != 0 ? elf_lookup_next(key, 1).object : NULL;
+        /* Elsewhere, functions with a token call malloc, whose hook counts. */
+        if ((library == EXTENDED_OF_TOKEN || library == EXTENDED_OF_FAST_TOKEN) &&
+            allocators[library] != elf_lookup_next("malloc", 1).object)
+            allocators[library] = NULL;
     }
     for (unsigned i = 0; i < EXTENDED_FUNCTIONS; i++) {
         const void *allocator = allocators[names[i].library];

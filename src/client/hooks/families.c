@@ -41,7 +41,7 @@ struct row {
 #define ROW(name, library, since, kind, block, count, bytes, nothrow)                              \
     {#name, EXTENDED_ROW(kind, block, count, bytes, nothrow)},
 static const struct row jemalloc_rows[] = {ALLOCATOR_STANDARD(ROW) ALLOCATOR_JEMALLOC(ROW)};
-static const struct row mimalloc_rows[] = {ALLOCATOR_MIMALLOC(ROW)};
+static const struct row mimalloc_rows[] = {ALLOCATOR_MIMALLOC(ROW) ALLOCATOR_MIMALLOC_3(ROW)};
 static const struct row tbb_rows[] = {ALLOCATOR_STANDARD(ROW) ALLOCATOR_TBB(ROW)};
 #undef ROW
 
