@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "attach/arch/processor.h"
+#include "attach/families.h"
 #include "attach/image.h"
 #include "attach/inject.h"
 #include "attach/installed_client.h"
@@ -43,7 +44,7 @@ struct attach {
     pid_t pid;
     uint64_t start_time; /* of the process: its pid may be reused */
     struct installed_client client;
-    struct trampoline trampolines[ATTACHED_FUNCTIONS];
+    struct trampoline trampolines[ATTACHED_SITES_MAX];
     unsigned count;
 };
 
@@ -117,9 +118,112 @@ static void name_all_functions(struct attempt *attempt)
     }
 }
 
-static int make_trampolines(struct attempt *attempt)
+/* A function to patch. */
+struct to_patch {
+    uint64_t address, size, hook;
+    uint32_t number; /* of the site */
+};
+
+/* Make the trampoline of a function. Return its address in the process; 0: it cannot be patched,
+ * for the reason *why. */
+static uint64_t make_trampoline(struct attempt *attempt, const struct to_patch *function,
+                                uint8_t *code, const char **why)
 {
     struct attach *attach = attempt->attach;
+    size_t wanted = function->size > 0 ? function->size : UNSIZED_BYTES;
+    if (wanted > FUNCTION_BYTES_MAX)
+        wanted = FUNCTION_BYTES_MAX;
+    size_t got = tracee_read_some(&attempt->tracee, function->address, code, wanted);
+    struct trampoline *trampoline = &attach->trampolines[attach->count];
+    size_t place = attempt->image.trampolines_start + attach->count * TRAMPOLINE_BYTES;
+    if (trampoline_make(trampoline, function->address, code, got, function->hook,
+                        attempt->base + place, why) < 0)
+        return 0;
+    trampoline->site.function = function->number;
+    memcpy(attempt->image.bytes + place, trampoline->code, trampoline->code_bytes);
+    image_params(&attempt->image)->sites[attach->count++] = trampoline->site;
+    return trampoline->site.trampoline;
+}
+
+/* Return whether a jump at the address reaches the image, and one from there the address. */
+static bool reaches(const struct attempt *attempt, uint64_t address)
+{
+    uint64_t end = attempt->base + image_total();
+    uint64_t farthest = address < attempt->base ? end - address
+                        : address > end         ? address - attempt->base
+                                                : 0;
+    return farthest < PROCESSOR_JUMP_REACH - (1u << 20);
+}
+
+/* Return whether an earlier function of the family has the same address. */
+static bool is_alias(const struct located_family *family, unsigned row)
+{
+    for (unsigned i = 0; i < row; i++) {
+        if (family->functions[i].address == family->functions[row].address)
+            return true;
+    }
+    return false;
+}
+
+/* Note a family whose allocations are not all seen. */
+static void note_unseen(struct attempt *attempt, const struct located_family *family)
+{
+    snprintf(attempt->outcome->unseen_family, sizeof(attempt->outcome->unseen_family), "%.23s",
+             family->name);
+}
+
+static void patch_family(struct attempt *attempt, unsigned number, uint8_t *code)
+{
+    const struct located_family *family = &attempt->located.families[number];
+    struct attached_families *params = &image_params(&attempt->image)->families;
+    bool is_seen = false;
+    memcpy(params->families[number].name, family->name, sizeof(family->name));
+    params->families[number].kind = family->kind;
+    for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++) {
+        unsigned place = number * FAMILY_FUNCTIONS + row;
+        const struct to_patch function = {
+            .address = family->functions[row].address,
+            .size = family->functions[row].size,
+            .hook = params->thunks + place * (uint64_t)FAMILY_THUNK_BYTES,
+            .number = ATTACHED_FUNCTIONS + place,
+        };
+        if (function.address == 0 || is_alias(family, row))
+            continue;
+        const char *why = "it is too far from the profiler's code";
+        if (families_callable(family, row) != FAMILY_FUNCTIONS &&
+            attempt->attach->count < ATTACHED_SITES_MAX && reaches(attempt, function.address))
+            params->real[place] = make_trampoline(attempt, &function, code, &why);
+        is_seen |= params->real[place] != 0;
+        if (params->real[place] != 0)
+            continue;
+        char name[RING_HEAP_NAME_BYTES + 40];
+        snprintf(name, sizeof(name), "%s of %s", families_function_name(family, row), family->name);
+        note_refused(attempt->outcome, name, why);
+    }
+    /* The client calls some in place of others. */
+    for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++) {
+        if (params->real[number * FAMILY_FUNCTIONS + row] == 0)
+            params->real[number * FAMILY_FUNCTIONS + row] = family->functions[row].address;
+    }
+    if (!is_seen)
+        note_unseen(attempt, family);
+}
+
+static void patch_families(struct attempt *attempt, uint8_t *code)
+{
+    const struct located *located = &attempt->located;
+    if (attempt->options == NULL || !attempt->options->wants_families)
+        return;
+    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++)
+        patch_family(attempt, i, code);
+    if (located->family_count > FAMILIES_MAX)
+        snprintf(attempt->outcome->unseen_family, sizeof(attempt->outcome->unseen_family),
+                 "%u more", located->family_count - FAMILIES_MAX);
+}
+
+static int make_trampolines(struct attempt *attempt)
+{
+    const struct attach *attach = attempt->attach;
     struct attached_params *params = image_params(&attempt->image);
     uint8_t *code = malloc(FUNCTION_BYTES_MAX);
     if (code == NULL)
@@ -133,23 +237,16 @@ static int make_trampolines(struct attempt *attempt)
                          "its form that does not throw is missing");
             continue;
         }
-        size_t wanted = function->size > 0 ? function->size : UNSIZED_BYTES;
-        if (wanted > FUNCTION_BYTES_MAX)
-            wanted = FUNCTION_BYTES_MAX;
-        size_t got = tracee_read_some(&attempt->tracee, function->address, code, wanted);
-        struct trampoline *trampoline = &attach->trampolines[attach->count];
-        size_t place = attempt->image.trampolines_start + attach->count * TRAMPOLINE_BYTES;
+        const struct to_patch patch = {.address = function->address,
+                                       .size = function->size,
+                                       .hook = params->hooks[i],
+                                       .number = (uint32_t)i};
         const char *why = "";
-        if (trampoline_make(trampoline, function->address, code, got, params->hooks[i],
-                            attempt->base + place, &why) < 0) {
+        params->real[i] = make_trampoline(attempt, &patch, code, &why);
+        if (params->real[i] == 0)
             note_refused(attempt->outcome, function->name, why);
-            continue;
-        }
-        trampoline->site.function = (uint32_t)i;
-        memcpy(attempt->image.bytes + place, trampoline->code, trampoline->code_bytes);
-        params->real[i] = trampoline->site.trampoline;
-        params->sites[attach->count++] = trampoline->site;
     }
+    patch_families(attempt, code);
     free(code);
     if (can_profile(attempt))
         return 0;

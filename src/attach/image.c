@@ -44,7 +44,7 @@ static size_t loaded_bytes(void)
 
 size_t image_total(void)
 {
-    return loaded_bytes() + whole_pages(ATTACHED_FUNCTIONS * TRAMPOLINE_BYTES) + PAGE_BYTES;
+    return loaded_bytes() + whole_pages(ATTACHED_SITES_MAX * TRAMPOLINE_BYTES) + PAGE_BYTES;
 }
 
 /* Copy the segments: code first, then data, on separate pages. */

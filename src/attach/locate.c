@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "attach/arch/processor.h"
+#include "attach/families.h"
 #include "attach/function_names.h"
 #include "attach/symbols_remote.h"
 #include "reader/allocator_names.h"
@@ -221,6 +222,8 @@ static bool take_with_prefix(struct located *located, const struct executable_sy
         found.exit = located->exit;
     if (located->pthread_exit != 0)
         found.pthread_exit = located->pthread_exit;
+    memcpy(found.families, located->families, sizeof(found.families));
+    found.family_count = located->family_count;
     *located = found;
     return true;
 }
@@ -525,6 +528,8 @@ int locate_functions(struct located *located, const struct process *process,
     if (process->moment == ATTACH_AT_HELLO)
         count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, &memory, objects, count);
+    if (process->moment == ATTACH_WHILE_IT_RUNS)
+        families_locate(located, &memory, objects, count);
     free(objects);
     /* The allocator in a library belongs to the preloaded client. */
     if (process->moment == ATTACH_AT_HELLO && located->allocator[0] != 0) {

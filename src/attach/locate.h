@@ -23,7 +23,18 @@ struct located_function {
     char name[56];
 };
 
+/* A library's allocator under other names. */
+struct located_family {
+    char name[RING_HEAP_NAME_BYTES]; /* of its heap */
+    enum family_kind kind;
+    struct {
+        uint64_t address, size;    /* 0: not found */
+    } functions[FAMILY_FUNCTIONS]; /* by row of its kind */
+};
+
 struct located {
+    struct located_family families[FAMILIES_MAX];
+    unsigned family_count; /* may be larger than FAMILIES_MAX */
     char allocator[64]; /* file name of the object that defines malloc */
     struct located_function functions[ATTACHED_FUNCTIONS];
     /* 0: not found */

@@ -255,6 +255,11 @@
 
 /* clang-format on */
 
+/* Families (below): libraries a process, and room for the functions of each. */
+#define FAMILIES_MAX 8
+#define FAMILY_FUNCTIONS 160
+#define FAMILY_THUNK_BYTES 16 /* of a function's hook */
+
 #ifndef __ASSEMBLER__
 
 enum extended_kind {

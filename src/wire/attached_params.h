@@ -46,7 +46,9 @@ enum attached_function {
     ATTACHED_FUNCTIONS = ATTACHED_EXTENDED + EXTENDED_FUNCTIONS,
 };
 
-#define ATTACHED_SITES_MAX ATTACHED_FUNCTIONS
+/* Besides, families of libraries have sites, whose `function` is from ATTACHED_FUNCTIONS on. */
+#define ATTACHED_FAMILY_SITES_MAX 512
+#define ATTACHED_SITES_MAX (ATTACHED_FUNCTIONS + ATTACHED_FAMILY_SITES_MAX)
 #define ATTACHED_SITE_BYTES 24
 #define ATTACHED_MAPPED_MAX 64
 
@@ -54,7 +56,7 @@ enum attached_function {
 struct attached_site {
     uint64_t address; /* of the first changed byte */
     uint32_t length;
-    uint32_t function; /* enum attached_function */
+    uint32_t function; /* enum attached_function, or beyond */
     uint8_t original[ATTACHED_SITE_BYTES];
     uint8_t patched[ATTACHED_SITE_BYTES];
     uint64_t trampoline; /* does what `original` did and continues after it */
@@ -93,6 +95,16 @@ struct attached_python {
     struct pymalloc_data data; /* the interpreter's, with its tables */
 };
 
+/* Allocators that libraries have under other names: families (allocator_functions.h). */
+struct attached_families {
+    uint64_t thunks; /* of all functions; set by the linker */
+    struct attached_family {
+        char name[RING_HEAP_NAME_BYTES]; /* of its heap; "": there is none */
+        uint64_t kind;                   /* enum family_kind */
+    } families[FAMILIES_MAX];
+    uint64_t real[FAMILIES_MAX * FAMILY_FUNCTIONS]; /* trampolines; 0: not patched */
+};
+
 struct attached_params {
     uint64_t magic;
     uint32_t version;
@@ -127,6 +139,7 @@ struct attached_params {
      * allocation comes before the client is set up must not use the parent's ring. */
     uint64_t marker;
     struct attached_python python;
+    struct attached_families families;
     uint64_t site_count;
     struct attached_site sites[ATTACHED_SITES_MAX];
 

@@ -7,12 +7,14 @@
 
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
 import harness
 from allocators import TRUTH
-from daemon import figure, report_of
+from attach import attached, maps_of
+from daemon import Session, figure, report_of, scene
 from harness import check, run
 
 HEAP = "engine.malloc"
@@ -98,6 +100,33 @@ def test_interval():
             check(heaps[HEAP]["exact_calls"] == 20026, f"{heaps[HEAP]['exact_calls']} calls")
     # 800 samples a run: the mean of six has a standard deviation of 1.5 %.
     check(abs(sum(errors) / len(errors)) < 0.06, f"errors {errors}")
+
+
+def test_attached():
+    """In a running program the entries of the functions are patched: calls inside the library are seen, too."""
+    for name, flags in (("plain", []), ("symbolic", ["-Wl,-Bsymbolic"])):
+        with scene() as (daemon, directory):
+            library(directory, "libengine.so", *flags)
+            path = gcc(directory, "calls", source("renamed_calls.c"), "-DLINKED", "-L" + directory, "-lengine", f"-Wl,-rpath,{directory}")
+            process = subprocess.Popen([path, "linked", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            check(process.stdout.readline() == b"ready\n", "not ready")
+            maps = maps_of(process.pid)
+            session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+            attached(daemon, process)
+            process.stdin.write(b"\n")
+            printed = b""
+            while b"live" not in printed:
+                line = process.stdout.readline()
+                if not check(line, f"{name}: the program has ended"):
+                    break
+                printed += line
+            check(session.end() == 0, session.stderr)
+            heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
+            check_exact(f"attached {name}", printed, heaps[HEAP])
+            check(not heaps["libc.malloc"]["partial"], f"{name}: {heaps['libc.malloc']['partial']}")
+            check(maps_of(process.pid) == maps, "the mappings are as they were")
+            process.stdin.write(b"\n")
+            check(process.wait() == 0, f"{name}: the program failed")
 
 
 USER = """

@@ -5,12 +5,14 @@
  *
  *   truth: FUNCTION BYTES CALLS LIVE_BYTES
  *
- * for each, and "live BYTES", the library's own figure. With an argument the library is opened by
- * that name, and its functions are looked up.
+ * for each, and "live BYTES", the library's own figure. The first argument is the name by which the
+ * library is opened, if the program is not linked to it. A second one is a number of further calls;
+ * "wait": print "ready" and wait for a line before, and another one after the calls.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "truth.h"
 
@@ -111,7 +113,12 @@ int main(int argc, char **argv)
 {
     static volatile size_t huge = 1ul << 60;
     open_library(argc > 1 ? argv[1] : NULL);
-    if (argc > 2)
+    bool waits = argc > 2 && strcmp(argv[2], "wait") == 0;
+    if (waits) {
+        puts("ready");
+        fflush(stdout);
+        getchar();
+    } else if (argc > 2)
         make_many(strtoul(argv[2], NULL, 10));
     make_malloc(false);
     make_calloc(false);
@@ -127,5 +134,8 @@ int main(int argc, char **argv)
     free_at(NULL);
     printf("truth: base_block %lu %lu %lu\n", 100 * base_calls, base_calls, 100 * base_live);
     printf("live %lu\n", stats_live_at());
+    fflush(stdout);
+    if (waits)
+        getchar();
     return 0;
 }

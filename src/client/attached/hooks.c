@@ -6,6 +6,7 @@
 #include "client/attached/hooks.h"
 #include "client/extended.h"
 #include "client/heaps/python_count.h"
+#include "client/hooks/families.h"
 #include "client/hooks/hook_entries.h"
 #include "client/modules/module.h"
 #include "client/real_allocator.h"
@@ -277,6 +278,7 @@ struct attached_params heapprofd_attach_params = {
               HOOKED(FREE_ALIGNED_SIZED, hook_free_aligned_sized), HOOKED(DLCLOSE, hook_dlclose),
               HOOK_CXX_NEWS(HOOKED_CXX) HOOK_CXX_DELETES(HOOKED_CXX)
                   ALLOCATOR_EXTENDED(HOOKED_EXTENDED)},
+    .families = {.thunks = (uintptr_t)family_thunks},
     .python = {.hooks = {(uintptr_t)python_count_malloc, (uintptr_t)python_count_calloc,
                          (uintptr_t)python_count_realloc, (uintptr_t)python_count_free}},
 };

@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "client/attached.h"
+#include "client/attached/families.h"
 #include "client/attached/python.h"
 #include "client/client.h"
 #include "client/clock.h"
@@ -88,6 +89,7 @@ static void start_session(const struct attached_params *params)
     client.max_samples = (uint32_t)params->max_samples;
     sample_rate_begin(params->interval_bytes);
     attached_python_begin();
+    attached_families_begin();
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
 }
 

@@ -80,6 +80,16 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
     return line;
 }
 
+#ifdef HEAPPROFD_ATTACHED
+struct ring_thread *heap_line_find(uint32_t id)
+{
+    const struct ring_thread *slot = load_relaxed(&client_own_cell()->slot);
+    uint32_t number =
+        slot != NULL && line_numbers != NULL ? line_numbers[slot - client.threads][id] : 0;
+    return number != 0 ? &client.heap_lines[number - 1] : NULL;
+}
+#endif
+
 /* --- the session's choice --- */
 
 const struct ring_heap_rule *heap_find_rule(const char *name)

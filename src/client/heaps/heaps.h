@@ -17,6 +17,7 @@
 #include "client/sample/live_set.h"
 #include "client/sample/sampler.h"
 #include "heap_profile.h"
+#include "wire/allocator_functions.h"
 #include "wire/sampling.h"
 
 enum heap_stage { HEAP_FREE = 0, HEAP_DESCRIBED = 1, HEAP_REGISTERED = 2 };
@@ -41,9 +42,9 @@ struct AHeapInfo {
     char name[RING_HEAP_NAME_BYTES];
 };
 
-/* An attached client has no heap but python.object. */
+/* An attached client has no heap but python.object, and those of families. */
 #ifdef HEAPPROFD_ATTACHED
-#define HEAPS_MAX 2u
+#define HEAPS_MAX (2u + FAMILIES_MAX)
 #else
 #define HEAPS_MAX RING_HEAPS_MAX
 #endif
@@ -119,11 +120,13 @@ static inline bool heaps_should_check(void)
 
 #ifdef HEAPPROFD_ATTACHED
 
-/* Return this thread's line in the only heap, or NULL. */
+/* Return this thread's line in a heap other than the first, or NULL. */
+struct ring_thread *heap_line_find(uint32_t id);
+
+/* Return this thread's line in a heap, or NULL. */
 static inline struct ring_thread *heap_line_known(uint32_t id)
 {
-    (void)id;
-    return load_relaxed(&client_own_cell()->python);
+    return likely(id == 1) ? load_relaxed(&client_own_cell()->python) : heap_line_find(id);
 }
 
 #else

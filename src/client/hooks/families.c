@@ -31,44 +31,13 @@
 #define NAME_BYTES 64u /* of a function */
 #define SYMBOLS_MAX (1u << 22)
 
-/* --- the functions of each kind of family --- */
-
-struct row {
-    char name[28]; /* without the family's prefix */
-    struct extended_row row;
-};
-
-#define ROW(name, library, since, kind, block, count, bytes, nothrow)                              \
-    {#name, EXTENDED_ROW(kind, block, count, bytes, nothrow)},
-static const struct row jemalloc_rows[] = {ALLOCATOR_STANDARD(ROW) ALLOCATOR_JEMALLOC(ROW)};
-static const struct row mimalloc_rows[] = {ALLOCATOR_MIMALLOC(ROW) ALLOCATOR_MIMALLOC_3(ROW)};
-static const struct row tbb_rows[] = {ALLOCATOR_STANDARD(ROW) ALLOCATOR_TBB(ROW)};
-#undef ROW
-
 static const char keys[FAMILY_KINDS][20] = {FAMILY_KEYS};
 static const char mappers[][8] = {FAMILY_MAPPERS};
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-_Static_assert(COUNT_OF(mimalloc_rows) <= FAMILY_FUNCTIONS, "each function has a thunk");
-
-static const struct row *rows_of(enum family_kind kind, unsigned *count)
-{
-    switch (kind) {
-    case FAMILY_MIMALLOC:
-        *count = COUNT_OF(mimalloc_rows);
-        return mimalloc_rows;
-    case FAMILY_TBB:
-        *count = COUNT_OF(tbb_rows);
-        return tbb_rows;
-    default:
-        *count = COUNT_OF(jemalloc_rows);
-        return jemalloc_rows;
-    }
-}
-
 /* Return a row's name without what belongs to the prefix. */
-static const char *plain_name(enum family_kind kind, const struct row *row)
+static const char *plain_name(enum family_kind kind, const struct family_row *row)
 {
     return row->name + (kind == FAMILY_MIMALLOC ? sizeof(FAMILY_MIMALLOC_PREFIX) - 1 : 0);
 }
@@ -271,7 +240,7 @@ static void take_family(const struct loaded *loaded, enum family_kind kind, cons
         return;
     }
     unsigned count, first = (unsigned)(to - families) * FAMILY_FUNCTIONS;
-    const struct row *rows = rows_of(kind, &count);
+    const struct family_row *rows = family_rows(kind, &count);
     for (unsigned i = 0; i < count; i++) {
         struct family_function *function = &family_functions[first + i];
         function->row = &rows[i].row;
@@ -391,7 +360,7 @@ static unsigned function_of_name(const struct family *family, const char *name)
     unsigned count;
     if (family->dynamic == 0 || strncmp(name, family->prefix, length) != 0)
         return FAMILY_FUNCTIONS;
-    const struct row *rows = rows_of(family->kind, &count);
+    const struct family_row *rows = family_rows(family->kind, &count);
     for (unsigned i = 0; i < count; i++) {
         const char *plain = plain_name(family->kind, &rows[i]);
         if (strncmp(name + length, plain, sizeof(rows[i].name)) == 0)

@@ -10,9 +10,7 @@
 #ifndef HEAPPROFD_CLIENT_HOOKS_FAMILIES_H
 #define HEAPPROFD_CLIENT_HOOKS_FAMILIES_H
 
-#define FAMILIES_MAX 8
-#define FAMILY_FUNCTIONS 160
-#define FAMILY_THUNK_BYTES 16
+#include "wire/allocator_functions.h"
 
 #ifndef __ASSEMBLER__
 
@@ -21,11 +19,20 @@
 #include "client/client.h"
 #include "client/extended_row.h"
 
+/* A function that families of a kind have, under its name without their prefix. */
+struct family_row {
+    char name[28];
+    struct extended_row row;
+};
+
+/* Return the rows of a kind. (mimalloc's have the names of the table.) */
+HIDDEN const struct family_row *family_rows(enum family_kind kind, unsigned *count);
+
 /* A hooked function of a family. */
 struct family_function {
     uint64_t real; /* 0: it has none of this name, or its library has been closed */
     const struct extended_row *row;
-    uint32_t heap;
+    uint32_t heap; /* 0: it does not count */
 };
 
 /* By family, then by row of its kind. The hook of each is the thunk of the same number

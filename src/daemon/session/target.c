@@ -384,6 +384,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .patience_ms = patience_ms,
         .max_samples = reply->max_samples,
         .wants_python = heap_config_wants_heap(target->config, HEAP_CONFIG_PYTHON),
+        .wants_families = heap_config_wants_families(target->config),
         /* In another pid namespace our pid is meaningless: the client then relies on the
          * heartbeat. */
         .daemon_pid = process_info_shares_pids(target->info.pid) ? getpid() : 0,
@@ -402,6 +403,14 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     target->python = outcome.python;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
     note_unexported_allocator(target);
+    if (outcome.unseen_family[0] != 0 && target->unseen_allocator[0] == 0) {
+        memcpy(target->unseen_allocator, outcome.unseen_family, sizeof(outcome.unseen_family));
+        snprintf(
+            target->unseen_reason, sizeof(target->unseen_reason),
+            "A library of it has an allocator of its own (%s), which could not be patched: its "
+            "memory is missing. --heaps libc.mmap shows what it maps, under heap_profile host.",
+            outcome.unseen_family);
+    }
     if (outcome.functions_refused > 0)
         snprintf(target->attach_remark, sizeof(target->attach_remark),
                  "These functions could not be patched, so their calls are not seen: %s.%s",

@@ -197,6 +197,14 @@ bool heap_config_wants_heap(const struct heap_config *config, const char *name)
     return config->all_heaps && strcmp(name, HEAP_CONFIG_MMAP) != 0;
 }
 
+bool heap_config_wants_families(const struct heap_config *config)
+{
+    bool wants = config->all_heaps || config->heaps == NULL;
+    for (char **name = config->heaps; name != NULL && *name != NULL && !wants; name++)
+        wants = strcmp(*name, HEAP_CONFIG_MALLOC) != 0 && heap_config_is_malloc(*name);
+    return wants;
+}
+
 uint64_t heap_config_interval_of(const struct heap_config *config, const char *name)
 {
     if (!heap_config_wants_heap(config, name))

@@ -122,6 +122,9 @@ int heap_config_check_targets(const struct heap_config *config, struct error *er
 /* Return whether the name is that of malloc's heap, or of an allocator of a library. */
 bool heap_config_is_malloc(const char *name);
 
+/* Return whether to profile any heap of an allocator of a library. */
+bool heap_config_wants_families(const struct heap_config *config);
+
 /* Return whether to profile a heap of this name. exclude_heaps overrides all_heaps and heaps.
  * Without either, libc.malloc, allocators of libraries and python.object are profiled. */
 bool heap_config_wants_heap(const struct heap_config *config, const char *name);

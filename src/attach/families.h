@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds allocators that a process's libraries have under other names (wire/allocator_functions.h).
+ */
+#ifndef HEAPPROFD_ATTACH_FAMILIES_H
+#define HEAPPROFD_ATTACH_FAMILIES_H
+
+#include <stddef.h>
+
+#include "attach/locate.h"
+#include "attach/symbols_remote.h"
+
+/* Find the families of the objects, and add them to `located`, whose functions are no family's. */
+void families_locate(struct located *located, struct remote_memory *memory,
+                     const struct remote_object *objects, size_t count);
+
+/* Return the row of the function that row `row` is called in place of, or `row`: FAMILY_FUNCTIONS
+ * if it throws and that one is missing. */
+unsigned families_callable(const struct located_family *family, unsigned row);
+
+/* Return the name of a function without the family's prefix. */
+const char *families_function_name(const struct located_family *family, unsigned row);
+
+#endif

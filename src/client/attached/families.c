@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Families of libraries (hooks/families.h) in an attached client: the attacher has patched the
+ * entries of their functions, so all calls are seen, those inside the library included. While such
+ * a function runs, its thread passes: only the outermost call counts, and what it requests from
+ * malloc does not count again.
+ */
+#include "client/attached/families.h"
+
+#include <string.h>
+
+#include "client/attached/hooks.h"
+#include "client/extended.h"
+#include "client/heaps/heaps.h"
+#include "client/hooks/families.h"
+
+#define HEAP_FIRST 2u /* after python.object */
+
+static uint32_t heap_ids[FAMILIES_MAX];
+
+HIDDEN struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
+                                           const struct unwind_registers *caller);
+
+/* Return the family before this one whose heap has the same name, or this one. */
+static unsigned first_of_name(unsigned family)
+{
+    const struct attached_family *all = heapprofd_attach_params.families.families;
+    for (unsigned i = 0; i < family; i++) {
+        if (memcmp(all[i].name, all[family].name, sizeof(all[i].name)) == 0)
+            return i;
+    }
+    return family;
+}
+
+void attached_families_begin(void)
+{
+    const struct attached_family *all = heapprofd_attach_params.families.families;
+    for (unsigned i = 0; i < FAMILIES_MAX && all[i].name[0] != 0; i++) {
+        unsigned first = first_of_name(i);
+        heap_ids[i] = HEAP_FIRST + first;
+        struct AHeapInfo *heap = &heaps[heap_ids[i]];
+        if (first != i)
+            continue;
+        if (heaps_init() != 0)
+            return;
+        memcpy(heap->name, all[i].name, sizeof(heap->name));
+        heap->is_family = 1;
+        heap->stage = HEAP_REGISTERED;
+        heap_begin(heap_ids[i]);
+    }
+}
+
+static uint64_t real_of(unsigned number)
+{
+    return load_relaxed(&heapprofd_attach_params.families.real[number]);
+}
+
+static const struct extended_row *row_of(unsigned number)
+{
+    uint64_t kind = heapprofd_attach_params.families.families[number / FAMILY_FUNCTIONS].kind;
+    unsigned count;
+    return &family_rows((enum family_kind)kind, &count)[number % FAMILY_FUNCTIONS].row;
+}
+
+static uint32_t heap_state(uint32_t heap)
+{
+    return load_acquire(&client.process->heap_states[heap]);
+}
+
+static bool might_be_live(uint32_t heap, const void *block)
+{
+    return block != NULL && heap_state(heap) != HEAP_IDLE &&
+           live_set_might_hold(&heaps[heap].live, (uintptr_t)block);
+}
+
+static bool note_free(uint32_t heap, const void *block)
+{
+    if (likely(!might_be_live(heap, block)))
+        return false;
+    add_relaxed(&heapprofd_attach_params.inside, 1);
+    bool freed = heap_report_free(heap, (uintptr_t)block);
+    sub_relaxed(&heapprofd_attach_params.inside, 1);
+    return freed;
+}
+
+/* Exceptions may not pass through this code. Return the function to call in place of one that
+ * throws. */
+static unsigned callable(unsigned number, const struct extended_row *row)
+{
+    return row->nothrow == EXTENDED_FUNCTIONS
+               ? number
+               : number - number % FAMILY_FUNCTIONS + row->nothrow - EXTENDED_mi_malloc;
+}
+
+/* Call the function, which counts, while its thread passes. */
+static uint64_t call_and_count(unsigned number, uint32_t heap, const uint64_t *arguments,
+                               struct attached_thread *thread,
+                               const struct unwind_registers *caller)
+{
+    const struct extended_row *row = row_of(number);
+    size_t bytes = extended_requested_bytes(row, arguments);
+    const void *block = extended_resized_block(row, arguments);
+    bool freed = note_free(heap, block);
+    uint64_t result = extended_call_at(real_of(callable(number, row)), arguments);
+    pass_end(thread);
+    const void *memory = extended_resulting_block(row, arguments, result, &bytes);
+    if (likely(memory != NULL))
+        heap_report_allocation(heap, (uintptr_t)memory, bytes, caller);
+    else if (freed && bytes != 0 && row->kind != EXTENDED_RESIZE_OR_FREE)
+        heap_report_unfree(heap, (uintptr_t)block);
+    return result;
+}
+
+struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
+                                    const struct unwind_registers *caller)
+{
+    struct extended_verdict verdict = {.jump = real_of(number)};
+    const struct extended_row *row = row_of(number);
+    uint32_t heap = heap_ids[number / FAMILY_FUNCTIONS];
+    if (row->kind == EXTENDED_RELEASE) {
+        note_free(heap, (const void *)arguments[row->block]);
+        return verdict;
+    }
+    if (row->kind == EXTENDED_DESTROY_HEAP) {
+        sample_lose(RING_LOST_FREE); /* its blocks stay live in the profile */
+        return verdict;
+    }
+    struct hook_call call = hook_call_begin(caller, true);
+    heap = heap_ids[number / FAMILY_FUNCTIONS]; /* the session may have begun in there */
+    if (call.thread != NULL && heap != 0 && heap_state(heap) != HEAP_IDLE) {
+        verdict.result = call_and_count(number, heap, arguments, call.thread, caller);
+        /* A function that throws reports the failure itself. */
+        if (verdict.result != 0 || row->nothrow == EXTENDED_FUNCTIONS)
+            verdict.jump = 0;
+    } else if (call.thread != NULL) {
+        pass_end(call.thread);
+    }
+    sub_relaxed(&heapprofd_attach_params.inside, 1);
+    return verdict;
+}
