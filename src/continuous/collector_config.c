@@ -212,8 +212,8 @@ int collector_config_read(struct collector_config *config, const char *file, str
         .cpu_share = 0.005,
         .near_limit_share = HEAP_CONFIG_NEAR_LIMIT_PERCENT / 100.0,
         .memory_bytes = UINT64_C(100) << 20,
-        .least_interval_bytes = 65536,
-        .start_interval_bytes = UINT64_C(4) << 20,
+        .least_interval_bytes = 4096,
+        .start_interval_bytes = UINT64_C(128) << 10,
         .ring_bytes = 262144,
     };
     if (asprintf(&directory, "%s" COLLECTOR_CONFIG_DROP_IN, file) < 0)

@@ -3,12 +3,22 @@
 #include "continuous/interval_control.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 /* The parts of the budget that fill the bucket and that it holds. They add up to 1: an hour that
- * begins with a full bucket has no more than the budget. */
+ * begins with a full bucket has no more than the budget. So do they with the store. */
 #define FILL 0.9
+#define FILL_AFTER_STORE 0.55
 #define CAPACITY 0.1
+#define STORE 0.33
+/* The bucket is filled from the store below this part of it: chance alone does not use the store.
+ */
+#define BUCKET_FULL 0.9
 #define HOUR_S 3600.0
+/* A debt is repaid within the hour that has too many samples. */
+#define DEBT_MOST 0.5
+/* Unused samples are stored while less than this part of the budget is used. */
+#define USED_LEAST 0.5
 
 /* Time constants of the rates. */
 #define FAST_S 5.0
@@ -20,20 +30,36 @@
 #define RELEARN_SAMPLES 100.0
 
 #define DRY_S 30.0
+#define STORE_S 120.0
+/* The store counts as full above this part of it. */
+#define STORE_FULL 0.9
+/* The rate of a program is not known before. */
+#define MEASURED_MS 2000u
 #define LOWER_PAUSE_MS 15000u
-#define LOWER_ROOM 0.9
+#define LOWER_ROOM 0.97
 
 /* A request reaches the program within this time. */
 #define REACTION_MS 2000u
 
-static double fill_rate(const struct interval_limits *limits)
+static bool store_was_used(const struct interval_control *control)
 {
-    return FILL * limits->samples_per_hour / HOUR_S;
+    return control->step_ms < control->store_ms + (uint64_t)HOUR_S * 1000;
+}
+
+static double fill_rate(const struct interval_control *control,
+                        const struct interval_limits *limits)
+{
+    return (store_was_used(control) ? FILL_AFTER_STORE : FILL) * limits->samples_per_hour / HOUR_S;
 }
 
 static double capacity(const struct interval_limits *limits)
 {
     return CAPACITY * limits->samples_per_hour;
+}
+
+static double store_capacity(const struct interval_limits *limits)
+{
+    return STORE * limits->samples_per_hour;
 }
 
 /* Return an allowed interval that is not below `bytes`. */
@@ -50,9 +76,12 @@ void interval_control_begin(struct interval_control *control, const struct inter
 {
     *control = (struct interval_control){
         .interval_bytes = allowed(limits, start_bytes),
+        .begun_ms = now_ms,
         .step_ms = now_ms,
         .lowered_ms = now_ms,
+        .store_ms = now_ms,
         .bucket = capacity(limits),
+        .store = store_capacity(limits),
     };
 }
 
@@ -62,14 +91,32 @@ static double averaged(double average, double value, double seconds, double cons
     return value + (average - value) * exp(-seconds / constant_s);
 }
 
+/* Fill the bucket, take the samples from it, and keep it full from the store. */
+static void take_samples(struct interval_control *control, const struct interval_limits *limits,
+                         double seconds, double samples)
+{
+    double most = capacity(limits), used = control->samples_per_hour_lately;
+    control->store = fmin(control->store, store_capacity(limits)); /* the budget may have changed */
+    control->bucket += fill_rate(control, limits) * seconds;
+    double over = fmax(control->bucket - most, 0);
+    if (!store_was_used(control) && used < USED_LEAST * limits->samples_per_hour)
+        control->store = fmin(control->store + over, store_capacity(limits));
+    control->bucket = fmin(control->bucket, most) - samples;
+    control->bucket = fmax(control->bucket, -DEBT_MOST * limits->samples_per_hour);
+    double missing = fmin(control->store, most - control->bucket);
+    if (!(missing > 0) || control->bucket > BUCKET_FULL * most)
+        return;
+    control->store -= missing;
+    control->bucket += missing;
+    control->store_ms = control->step_ms + (uint64_t)(seconds * 1000);
+}
+
 static void measure(struct interval_control *control, const struct interval_limits *limits,
                     double seconds, uint64_t samples, uint64_t bytes)
 {
     double rate = (double)bytes / seconds;
-    control->bucket += fill_rate(limits) * seconds;
-    if (control->bucket > capacity(limits))
-        control->bucket = capacity(limits);
-    control->bucket -= (double)samples;
+    take_samples(control, limits, seconds, (double)samples);
+    control->peak_rate = fmax(rate, averaged(control->peak_rate, 0, seconds, HOUR_S));
     control->rate = averaged(control->rate, rate, seconds, FAST_S);
     /* Bursts count at once, quiet times slowly. */
     if (rate > control->rate)
@@ -109,7 +156,7 @@ static void change(struct interval_control *control, uint64_t interval, double s
     double factor = (double)interval / (double)control->interval_bytes;
     double e = efficiency(control) * fmax(factor, 1);
     control->due = fmin(control->due, RELEARN_SAMPLES);
-    control->drawn = control->due * fmin(e, 1);
+    control->drawn = fmin(e, 1) * (control->due + EFFICIENCY_PRIOR) - EFFICIENCY_PRIOR;
     control->interval_bytes = interval;
     control->sample_rate = sample_rate;
     control->changed_ms = control->step_ms;
@@ -117,14 +164,15 @@ static void change(struct interval_control *control, uint64_t interval, double s
 
 static int raise(struct interval_control *control, const struct interval_limits *limits)
 {
-    double fill = fill_rate(limits);
+    double fill = fill_rate(control, limits);
+    double spare = control->bucket / DRY_S + control->store / STORE_S;
     double now = samples_rate(control, control->rate, control->interval_bytes);
     /* The program may allocate other sizes than before. */
     now = fmax(now, control->sample_rate);
-    if (now <= fill || control->bucket > (now - fill) * DRY_S)
+    if (now <= fill || spare > now - fill)
         return 0;
-    /* A burst may use what the bucket has. A debt is repaid at half the rate. */
-    double most = control->bucket < 0 ? fill / 2 : fmax(fill, control->bucket / DRY_S);
+    /* A burst may use what there is. A debt is repaid at half the rate. */
+    double most = control->bucket < 0 ? fill / 2 : fmax(fill, spare);
     uint64_t interval = control->interval_bytes;
     for (; interval < limits->most_bytes && now > most; now /= 2)
         interval *= 2;
@@ -134,18 +182,45 @@ static int raise(struct interval_control *control, const struct interval_limits 
     return 1;
 }
 
+/* Return whether a burst at this interval, until a request reaches the program, takes no more than
+ * the bucket holds. */
+static bool bears_a_burst(const struct interval_control *control,
+                          const struct interval_limits *limits, uint64_t interval)
+{
+    double seconds = REACTION_MS / 1000.0;
+    return samples_rate(control, control->peak_rate, interval) * seconds <= capacity(limits);
+}
+
+/* Return the lowest interval that a full store bears, or the present one. */
+static uint64_t lowest_by_store(const struct interval_control *control,
+                                const struct interval_limits *limits, double rate)
+{
+    uint64_t interval = control->interval_bytes;
+    if (control->store < STORE_FULL * store_capacity(limits) ||
+        control->step_ms < control->begun_ms + MEASURED_MS)
+        return interval;
+    while (interval / 2 >= limits->least_bytes &&
+           samples_rate(control, rate, interval / 2) <= control->store / (2 * STORE_S) &&
+           bears_a_burst(control, limits, interval / 2))
+        interval /= 2;
+    return interval;
+}
+
 static int lower(struct interval_control *control, const struct interval_limits *limits,
                  uint64_t now_ms)
 {
     uint64_t half = control->interval_bytes / 2;
-    double fill = fill_rate(limits);
-    if (half < limits->least_bytes || now_ms < control->lowered_ms + LOWER_PAUSE_MS ||
-        control->bucket < capacity(limits) / 2)
-        return 0;
     double rate = control->slow_rate > control->rate ? control->slow_rate : control->rate;
-    if (samples_rate(control, rate, half) > LOWER_ROOM * fill)
+    uint64_t interval = lowest_by_store(control, limits, rate);
+    if (interval == control->interval_bytes && half >= limits->least_bytes &&
+        now_ms >= control->lowered_ms + LOWER_PAUSE_MS && control->bucket >= capacity(limits) / 2 &&
+        samples_rate(control, rate, half) <= LOWER_ROOM * fill_rate(control, limits) &&
+        bears_a_burst(control, limits, half))
+        interval = half;
+    if (interval == control->interval_bytes)
         return 0;
-    change(control, half, 2 * control->sample_rate);
+    change(control, interval,
+           control->sample_rate * (double)control->interval_bytes / (double)interval);
     control->lowered_ms = now_ms;
     return 1;
 }
