@@ -150,7 +150,7 @@ static struct profile_estimate freed_of(const struct rollup_values *values)
                                      .count = figures->freed_count,
                                      .bytes_variance = figures->freed_bytes_variance,
                                      .count_variance = figures->freed_count_variance,
-                                     .samples = (double)figures->freed_samples};
+                                     .samples = (double)(int64_t)figures->freed_samples};
 }
 
 /* Return a lower bound of what both dumps have in common; see estimate_change.h. */

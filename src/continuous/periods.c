@@ -23,6 +23,7 @@ struct known_heap {
     char *name;
     uint64_t last_boottime_ns; /* of its last dump */
     bool had_samples;          /* then */
+    struct profile_earlier earlier; /* until then */
     bool is_over;
     struct id_map ids; /* by stack hash */
     struct known_callsite *callsites;
@@ -200,8 +201,34 @@ static void take_difference(struct trace_figures *figures, struct known_callsite
     figures->freed_bytes_variance -= known->bytes_variance;
     figures->allocated_count_variance -= known->count_variance;
     figures->freed_count_variance -= known->count_variance;
-    figures->samples -= known->samples < figures->samples ? known->samples : figures->samples;
+    figures->samples -= known->samples;
+    figures->freed_samples -= known->samples;
     *known = now;
+}
+
+/* Turn the heap's exact totals into those of the period. Call it once `dump->total` is of the
+ * period. */
+static void take_exact_difference(struct profile_dump *dump, struct known_heap *known)
+{
+    const struct trace_figures *total = &dump->total;
+    const struct trace_figures allocated = {
+        .allocated_bytes = total->allocated_bytes,
+        .allocated_count = total->allocated_count,
+        .allocated_bytes_variance = total->allocated_bytes_variance,
+        .allocated_count_variance = total->allocated_count_variance,
+        .samples = total->samples,
+    };
+    const struct profile_dump now = *dump;
+    dump->earlier = known->earlier;
+    dump->exact_bytes -= dump->earlier.exact_bytes;
+    dump->exact_calls -= dump->earlier.exact_calls;
+    dump->sampled_bytes -= dump->earlier.sampled_bytes;
+    dump->sampled_calls -= dump->earlier.sampled_calls;
+    known->earlier.exact_bytes = now.exact_bytes;
+    known->earlier.exact_calls = now.exact_calls;
+    known->earlier.sampled_bytes = now.sampled_bytes;
+    known->earlier.sampled_calls = now.sampled_calls;
+    trace_figures_add(&known->earlier.sampled, &allocated);
 }
 
 static bool is_empty(const struct trace_figures *figures)
@@ -269,7 +296,8 @@ static int make_period(struct periods *periods, const struct profile *profile,
     known->had_samples = has_samples;
     known->is_over |= now->final;
     if (!has_samples && !had_samples && !now->final)
-        return 0;
+        return 0; /* what was counted is in the next period */
+    take_exact_difference(dump, known);
     if (now->final)
         describe_end(&profile->processes[heap->process], reason);
     const struct period period = {

@@ -83,7 +83,8 @@ void print_periods(FILE *out, const struct period *periods, size_t count)
         json_unsigned(&json, "interval_bytes", period->interval_bytes);
         json_bool(&json, "is_final", period->is_final);
         json_string(&json, "end_reason", period->end_reason);
-        json_unsigned(&json, "exact_bytes", period->dump->exact_bytes);
+        json_unsigned(&json, "exact_bytes",
+                      period->dump->earlier.exact_bytes + period->dump->exact_bytes);
         write_figures(&json, &period->dump->total);
         write_callsites(&json, period);
         json_end_object(&json);

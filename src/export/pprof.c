@@ -415,10 +415,44 @@ static size_t make_stack(struct pprof *pprof, uint32_t callsite)
     return length;
 }
 
-/* Write a sample: the locations in pprof->stack, the values, and the labels if `labelled`. */
-static void put_sample_message(struct pprof *pprof, size_t stack_length,
-                               const int64_t values[COLUMNS], bool labelled)
+/* Room for an estimate: four fields, and the message around them. */
+#define SAMPLING_BYTES_MAX (5 * PROTO_FIELD_BYTES_MAX)
+
+/* Write the samples of an estimate, unless there are none. */
+static uint8_t *put_sampling(uint8_t *at, uint32_t field, const struct profile_estimate *estimate)
 {
+    uint8_t message[SAMPLING_BYTES_MAX], *end = message;
+    if (!(estimate->samples > 0) && !(estimate->count > 0))
+        return at;
+    end = proto_field_count(end, PPROF_SAMPLING_SAMPLES, (uint64_t)estimate->samples);
+    end = proto_field_figure(end, PPROF_SAMPLING_MISSED, estimate->count - estimate->samples);
+    end = proto_field_figure(end, PPROF_SAMPLING_BYTES_VARIANCE, estimate->bytes_variance);
+    end = proto_field_figure(end, PPROF_SAMPLING_COUNT_VARIANCE, estimate->count_variance);
+    return proto_field_message(at, field, message, (size_t)(end - message));
+}
+
+/* Write what a period's values were estimated from. Return the number of bytes. */
+static size_t make_sampling(const struct pprof *pprof, const struct trace_figures *figures,
+                            uint8_t bytes[2 * SAMPLING_BYTES_MAX])
+{
+    const struct pprof_period *period = pprof->options->period;
+    if (period == NULL || period->for_others)
+        return 0;
+    const struct profile_estimate allocated = rollup_allocated_of(figures),
+                                  live = rollup_live_of(figures);
+    uint8_t *at = put_sampling(bytes, PPROF_SAMPLE_ALLOCATED, &allocated);
+    at = put_sampling(at, PPROF_SAMPLE_LIVE, &live);
+    return (size_t)(at - bytes);
+}
+
+/* Write a sample: the locations in pprof->stack, the values, the labels if `labelled`, and the
+ * samples behind the values. */
+static void put_sample_message(struct pprof *pprof, size_t stack_length,
+                               const int64_t values[COLUMNS], bool labelled,
+                               const struct trace_figures *figures)
+{
+    uint8_t sampling[2 * SAMPLING_BYTES_MAX];
+    size_t sampling_length = make_sampling(pprof, figures, sampling);
     uint8_t numbers[COLUMNS * (1 + PROTO_VARINT_BYTES_MAX)], head[1 + PROTO_VARINT_BYTES_MAX];
     const struct proto_buffer *labels = &pprof->labels;
     size_t number_length = 0, labels_length = labelled ? labels->length : 0;
@@ -428,7 +462,7 @@ static void put_sample_message(struct pprof *pprof, size_t stack_length,
     }
     head[0] = PPROF_SAMPLE_LOCATION_ID << 3 | 2;
     size_t head_length = 1 + proto_encode_varint(head + 1, stack_length);
-    size_t length = head_length + stack_length + number_length + labels_length;
+    size_t length = head_length + stack_length + number_length + labels_length + sampling_length;
     uint8_t *at = proto_buffer_reserve(&pprof->out, 1 + PROTO_VARINT_BYTES_MAX + length);
     if (at == NULL)
         return;
@@ -441,6 +475,7 @@ static void put_sample_message(struct pprof *pprof, size_t stack_length,
     at = mempcpy(at, numbers, number_length);
     if (labels_length > 0)
         at = mempcpy(at, labels->bytes, labels_length);
+    at = mempcpy(at, sampling, sampling_length);
     pprof->out.length += (size_t)(at - begin);
 }
 
@@ -466,7 +501,7 @@ static void put_sample(struct pprof *pprof, uint32_t callsite, const struct trac
     size_t stack_length = make_stack(pprof, callsite);
     if (part != NULL)
         make_labels(pprof, part);
-    put_sample_message(pprof, stack_length, values, part != NULL);
+    put_sample_message(pprof, stack_length, values, part != NULL, figures);
     if (pprof->out.length > OUT_BYTES)
         write_out(pprof);
 }
@@ -541,6 +576,30 @@ static void put_times(struct pprof *pprof, const struct profile_dump *dump)
         proto_put_uint(&pprof->out, PPROF_PROFILE_DURATION_NANOS, duration_ns);
 }
 
+/* Write what was counted and sampled before the period. */
+static void put_earlier(struct pprof *pprof, const struct profile_dump *dump)
+{
+    const struct pprof_period *period = pprof->options->period;
+    const struct profile_earlier *earlier = &dump->earlier;
+    const struct trace_figures *sampled = &earlier->sampled;
+    uint8_t message[12 * PROTO_FIELD_BYTES_MAX], *at = message;
+    if (period == NULL || period->for_others)
+        return;
+    at = proto_field_count(at, PPROF_EARLIER_EXACT_BYTES, earlier->exact_bytes);
+    at = proto_field_count(at, PPROF_EARLIER_EXACT_CALLS, earlier->exact_calls);
+    at = proto_field_count(at, PPROF_EARLIER_SAMPLES, sampled->samples);
+    at = proto_field_figure(at, PPROF_EARLIER_BYTES, sampled->allocated_bytes);
+    at = proto_field_figure(at, PPROF_EARLIER_COUNT, sampled->allocated_count);
+    at = proto_field_figure(at, PPROF_EARLIER_BYTES_VARIANCE, sampled->allocated_bytes_variance);
+    at = proto_field_figure(at, PPROF_EARLIER_COUNT_VARIANCE, sampled->allocated_count_variance);
+    at = proto_field_count(at, PPROF_EARLIER_UNKNOWN, !(rollup_most(pprof->heap, dump, false) > 0));
+    at = proto_field_figure(at, PPROF_EARLIER_SAMPLED_BYTES, earlier->sampled_bytes);
+    at = proto_field_figure(at, PPROF_EARLIER_SAMPLED_CALLS, earlier->sampled_calls);
+    at = proto_field_figure(at, PPROF_EARLIER_PERIOD_SAMPLED_BYTES, dump->sampled_bytes);
+    at = proto_field_figure(at, PPROF_EARLIER_PERIOD_SAMPLED_CALLS, dump->sampled_calls);
+    proto_put_bytes(&pprof->out, PPROF_PROFILE_EARLIER, message, (size_t)(at - message));
+}
+
 static void put_head(struct pprof *pprof, const struct profile_dump *dump)
 {
     const struct pprof_period *period = pprof->options->period;
@@ -555,6 +614,7 @@ static void put_head(struct pprof *pprof, const struct profile_dump *dump)
     proto_put_uint(&pprof->out, PPROF_PROFILE_DEFAULT_SAMPLE_TYPE,
                    (uint64_t)put_string(pprof, default_type));
     put_times(pprof, dump);
+    put_earlier(pprof, dump);
     if (period == NULL)
         pprof_comments(pprof->profile, pprof->heap, dump, put_comment, pprof);
     else

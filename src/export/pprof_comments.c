@@ -39,11 +39,27 @@ static void put_loss(const struct writer *writer, enum trace_loss_id id, uint64_
             loss->words);
 }
 
+/* Write why the dump is partial, beside the losses that have comments of their own. */
+static void put_partial(const struct writer *writer, const struct profile_heap *heap,
+                        const struct profile_dump *dump)
+{
+    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
+    size_t count = profile_partial_reasons(heap, dump, reasons);
+    for (size_t i = 0; i < count; i++)
+        if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0)
+            put(writer, "partial: %s", reasons[i].words);
+}
+
+static void put_unseen_allocator(const struct writer *writer, const struct profile_heap *heap)
+{
+    if (heap->status.unseen_allocator != NULL)
+        put(writer, "missing: what another allocator gave (%s)", heap->status.unseen_allocator);
+}
+
 static void put_losses(const struct writer *writer, const struct profile_heap *heap,
                        const struct profile_dump *dump)
 {
     const struct trace_heap_dump *status = &heap->status;
-    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
     for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
         uint64_t amount = trace_loss_amount(status, id);
         /* Perfetto's recorder counts such stacks among its statistics. */
@@ -51,12 +67,22 @@ static void put_losses(const struct writer *writer, const struct profile_heap *h
             amount = status->unwinding_errors;
         put_loss(writer, id, amount);
     }
-    size_t count = profile_partial_reasons(heap, dump, reasons);
-    for (size_t i = 0; i < count; i++)
-        if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0)
-            put(writer, "partial: %s", reasons[i].words);
+    put_partial(writer, heap, dump);
     if (heap->unfinished && dump->order == heap->dumps[heap->dump_count - 1].order)
         put(writer, "unfinished: the profiler was killed, or still ran");
+}
+
+/* Write the exact totals of the dump's time. */
+static void put_totals(const struct writer *writer, const struct profile_heap *heap,
+                       const struct profile_dump *dump)
+{
+    const char *why_partial = profile_totals_why_partial(heap);
+    if (dump->exact_calls != 0 && why_partial == NULL)
+        put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
+            dump->exact_calls);
+    else if (dump->exact_calls != 0)
+        put(writer, "counted: %" PRIu64 " bytes in %" PRIu64 " calls, not all: %s",
+            dump->exact_bytes, dump->exact_calls, why_partial);
 }
 
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
@@ -69,15 +95,8 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
         put(writer, "command: %s", process->command);
     put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
         heap->name, heap->interval_bytes);
-    const char *why_partial = profile_totals_why_partial(heap);
-    if (dump->exact_calls != 0 && why_partial == NULL)
-        put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
-            dump->exact_calls);
-    else if (dump->exact_calls != 0)
-        put(writer, "counted: %" PRIu64 " bytes in %" PRIu64 " calls, not all: %s",
-            dump->exact_bytes, dump->exact_calls, why_partial);
-    if (status->unseen_allocator != NULL)
-        put(writer, "missing: what another allocator gave (%s)", status->unseen_allocator);
+    put_totals(writer, heap, dump);
+    put_unseen_allocator(writer, heap);
     put_losses(writer, heap, dump);
     if (status->remark != NULL)
         put(writer, "%s", status->remark);
@@ -111,6 +130,9 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
         put(writer, "command: %s", process->command);
     put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
         heap->name, period->interval_bytes);
+    if (!period->for_others)
+        put_totals(writer, heap, dump);
+    put_unseen_allocator(writer, heap);
     if (period->end_reason != NULL && *period->end_reason != '\0')
         put(writer, "end of the process: %s", period->end_reason);
     if (!period->for_others && process->has_end)
@@ -119,6 +141,5 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
         const struct profile_new_loss *loss = &dump->new_losses[i];
         put_loss(writer, loss->id, loss->amount);
     }
-    if (dump->incomplete)
-        put(writer, "partial: samples of this period are missing");
+    put_partial(writer, heap, dump);
 }

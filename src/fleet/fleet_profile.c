@@ -224,11 +224,7 @@ static struct trace_figures figures_of(const struct fleet_sums *sums, const stru
         .bytes_variance = sums->live_byte_variance * scale->live_variance,
         .count_variance = sums->live_count_variance * scale->live_variance,
     };
-    struct trace_figures figures = heap_figures_of(&allocated, &live);
-    /* What is live was mostly allocated before: both are figures of their own. */
-    figures.freed_bytes_variance = allocated.bytes_variance - live.bytes_variance;
-    figures.freed_count_variance = allocated.count_variance - live.count_variance;
-    return figures;
+    return heap_figures_of_period(&allocated, &live);
 }
 
 /* --- the profile --- */

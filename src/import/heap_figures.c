@@ -149,6 +149,9 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
         .disagrees = head->disagrees,
         .exact_bytes = head->exact_bytes,
         .exact_calls = head->exact_calls,
+        .sampled_bytes = head->sampled_bytes,
+        .sampled_calls = head->sampled_calls,
+        .earlier = head->earlier,
         .order = builder->dumps++,
     };
     struct profile_heap *made = builder->error < 0 ? NULL : make_heap(builder, head);
@@ -232,5 +235,15 @@ struct trace_figures heap_figures_of(const struct heap_estimate *allocated,
         .freed_samples =
             allocated->samples > live->samples ? allocated->samples - live->samples : 0,
     };
+    return figures;
+}
+
+struct trace_figures heap_figures_of_period(const struct heap_estimate *allocated,
+                                            const struct heap_estimate *live)
+{
+    struct trace_figures figures = heap_figures_of(allocated, live);
+    figures.freed_bytes_variance = allocated->bytes_variance - live->bytes_variance;
+    figures.freed_count_variance = allocated->count_variance - live->count_variance;
+    figures.freed_samples = allocated->samples - live->samples;
     return figures;
 }

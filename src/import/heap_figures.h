@@ -39,6 +39,8 @@ struct heap_figures_head {
     uint64_t interval_bytes;
     uint64_t start_boottime_ns, boottime_ns;
     uint64_t exact_bytes, exact_calls;
+    double sampled_bytes, sampled_calls; /* as in profile_dump */
+    struct profile_earlier earlier;      /* of a file about one period */
     double peak_bytes, peak_count;
     uint64_t peak_boottime_ns;
     const char *remark;            /* NULL: none */
@@ -67,5 +69,9 @@ struct heap_estimate heap_estimate_of_scaled(double bytes, double count, uint64_
 /* Figures of the allocated and the live memory; `freed` is the difference. */
 struct trace_figures heap_figures_of(const struct heap_estimate *allocated,
                                      const struct heap_estimate *live);
+/* The same where what is live may be from before the time of `allocated`: each has its own samples
+ * and variance, and the difference may be below 0 (trace_figures_live_samples()). */
+struct trace_figures heap_figures_of_period(const struct heap_estimate *allocated,
+                                            const struct heap_estimate *live);
 
 #endif

@@ -182,6 +182,9 @@ static void take_head(struct pprof_reading *reading)
     if ((int64_t)file->time_nanos > 0)
         builder->profile->boottime_to_realtime_ns = (int64_t)(file->time_nanos - head->boottime_ns);
     head->unknown = PROFILE_UNKNOWN_TEMPORARY;
+    head->earlier = file->earlier.earlier;
+    head->sampled_bytes = file->earlier.period_sampled_bytes;
+    head->sampled_calls = file->earlier.period_sampled_calls;
     if (!reading->has[PPROF_SPACE] && !reading->has[PPROF_OBJECTS]) {
         head->unknown |= PROFILE_UNKNOWN_LIVE;
         head->remark = "The file has figures of allocated memory, but none of live memory.";

@@ -58,6 +58,23 @@ static const struct proto_member type_members[] = {
     PROTO_MEMBER(PPROF_VALUE_TYPE_UNIT, struct pprof_value_type, unit),
 };
 
+static const struct proto_member earlier_members[] = {
+    PROTO_MEMBER(PPROF_EARLIER_EXACT_BYTES, struct pprof_earlier, earlier.exact_bytes),
+    PROTO_MEMBER(PPROF_EARLIER_EXACT_CALLS, struct pprof_earlier, earlier.exact_calls),
+    PROTO_MEMBER(PPROF_EARLIER_SAMPLES, struct pprof_earlier, earlier.sampled.samples),
+    PROTO_MEMBER(PPROF_EARLIER_BYTES, struct pprof_earlier, earlier.sampled.allocated_bytes),
+    PROTO_MEMBER(PPROF_EARLIER_COUNT, struct pprof_earlier, earlier.sampled.allocated_count),
+    PROTO_MEMBER(PPROF_EARLIER_BYTES_VARIANCE, struct pprof_earlier,
+                 earlier.sampled.allocated_bytes_variance),
+    PROTO_MEMBER(PPROF_EARLIER_COUNT_VARIANCE, struct pprof_earlier,
+                 earlier.sampled.allocated_count_variance),
+    PROTO_MEMBER(PPROF_EARLIER_UNKNOWN, struct pprof_earlier, earlier.unknown),
+    PROTO_MEMBER(PPROF_EARLIER_SAMPLED_BYTES, struct pprof_earlier, earlier.sampled_bytes),
+    PROTO_MEMBER(PPROF_EARLIER_SAMPLED_CALLS, struct pprof_earlier, earlier.sampled_calls),
+    PROTO_MEMBER(PPROF_EARLIER_PERIOD_SAMPLED_BYTES, struct pprof_earlier, period_sampled_bytes),
+    PROTO_MEMBER(PPROF_EARLIER_PERIOD_SAMPLED_CALLS, struct pprof_earlier, period_sampled_calls),
+};
+
 static int take_mapping(struct pprof_file *file, struct proto_span span)
 {
     struct pprof_mapping mapping = {0};
@@ -155,6 +172,12 @@ static int take_field(struct pprof_file *file, const struct proto_field *field)
     case PPROF_PROFILE_PERIOD_TYPE:
         return message && proto_read_members(PROTO_MEMBERS(type_members), field->span,
                                              &file->period_type) == 0
+                   ? 0
+                   : -EBADMSG;
+    case PPROF_PROFILE_EARLIER:
+        file->is_of_period = true;
+        return message && proto_read_members(PROTO_MEMBERS(earlier_members), field->span,
+                                             &file->earlier) == 0
                    ? 0
                    : -EBADMSG;
     case PPROF_PROFILE_PERIOD:

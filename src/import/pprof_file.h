@@ -5,6 +5,7 @@
 #ifndef HEAPPROFD_IMPORT_PPROF_FILE_H
 #define HEAPPROFD_IMPORT_PPROF_FILE_H
 
+#include "profile/profile.h"
 #include "trace/proto_members.h"
 #include "trace/read/trace_source.h"
 #include "util/id_map.h"
@@ -43,6 +44,11 @@ struct pprof_file {
     size_t comment_count, comment_capacity;
     struct pprof_value_type period_type;
     uint64_t period, time_nanos, duration_nanos;
+    bool is_of_period; /* one of our files about one period */
+    struct pprof_earlier {
+        struct profile_earlier earlier;
+        double period_sampled_bytes, period_sampled_calls;
+    } earlier;
 };
 
 /* Return 0, or a negative errno with *error set. */

@@ -3,6 +3,8 @@
  * Adds a pprof file's samples to the heap: callsites of locations, figures of values, threads and
  * tags of labels.
  */
+#include <math.h>
+
 #include "import/pprof_reading.h"
 #include "pprof_field_numbers.h"
 #include "util/array.h"
@@ -112,6 +114,35 @@ static int name_thread(struct pprof_reading *reading, int32_t tid, const char *n
     return 0;
 }
 
+/* The samples of an estimate (Sampling in profile.proto). */
+struct sampling {
+    uint64_t samples;
+    double missed, bytes_variance, count_variance;
+};
+
+static int take_sampling(struct proto_span span, struct sampling *sampling)
+{
+    static const struct proto_member members[] = {
+        PROTO_MEMBER(PPROF_SAMPLING_SAMPLES, struct sampling, samples),
+        PROTO_MEMBER(PPROF_SAMPLING_MISSED, struct sampling, missed),
+        PROTO_MEMBER(PPROF_SAMPLING_BYTES_VARIANCE, struct sampling, bytes_variance),
+        PROTO_MEMBER(PPROF_SAMPLING_COUNT_VARIANCE, struct sampling, count_variance),
+    };
+    return proto_read_members(PROTO_MEMBERS(members), span, sampling);
+}
+
+/* Return the estimate of a value and its count from its samples. */
+static struct heap_estimate estimate_of_sampling(double bytes, const struct sampling *sampling)
+{
+    return (struct heap_estimate){
+        .bytes = bytes,
+        .count = (double)sampling->samples + sampling->missed,
+        .bytes_variance = fmax(sampling->bytes_variance, 0),
+        .count_variance = fmax(sampling->count_variance, 0),
+        .samples = sampling->samples,
+    };
+}
+
 static struct trace_figures make_figures(const struct pprof_reading *reading, const double *values)
 {
     const bool *has = reading->has;
@@ -127,10 +158,20 @@ static struct trace_figures make_figures(const struct pprof_reading *reading, co
     return heap_figures_of(allocated_known ? &allocated : &live, &live);
 }
 
+/* Return the figures of one of our files about one period. */
+static struct trace_figures period_figures_of(const double *values,
+                                              const struct sampling sampling[2])
+{
+    struct heap_estimate allocated =
+        estimate_of_sampling(values[PPROF_ALLOC_SPACE], &sampling[0]);
+    struct heap_estimate live = estimate_of_sampling(values[PPROF_SPACE], &sampling[1]);
+    return heap_figures_of_period(&allocated, &live);
+}
+
 /* Read the fields of a sample. */
 static int read_sample(struct pprof_reading *reading, struct proto_span span, double *values,
                        struct profile_part *part, const char **thread, bool *labelled,
-                       struct error *error)
+                       struct sampling sampling[2], struct error *error)
 {
     struct proto_field field;
     size_t value = 0;
@@ -141,6 +182,9 @@ static int read_sample(struct pprof_reading *reading, struct proto_span span, do
         if (field.number == PPROF_SAMPLE_LABEL &&
             take_label(reading, packed, part, thread, labelled) < 0)
             return error_set(error, -EBADMSG, "a malformed label");
+        if ((field.number == PPROF_SAMPLE_ALLOCATED || field.number == PPROF_SAMPLE_LIVE) &&
+            take_sampling(packed, &sampling[field.number == PPROF_SAMPLE_LIVE]) < 0)
+            return error_set(error, -EBADMSG, "malformed samples of an estimate");
         if (!is_id && field.number != PPROF_SAMPLE_VALUE)
             continue;
         bool one = field.type == PROTO_VARINT;
@@ -168,11 +212,12 @@ static int take_sample(struct pprof_reading *reading, struct proto_span span, st
     struct profile_part part = {.type = "", .context = ""};
     const char *thread = NULL;
     double values[PPROF_COLUMNS] = {0};
+    struct sampling sampling[2] = {0};
     bool labelled = false;
     uint32_t callsite = PROFILE_NONE;
     part.type = part.context = reading->builder->strings[0];
     reading->id_count = 0;
-    int code = read_sample(reading, span, values, &part, &thread, &labelled, error);
+    int code = read_sample(reading, span, values, &part, &thread, &labelled, sampling, error);
     if (code == 0)
         code = find_callsite(reading, &callsite, error);
     if (code < 0)
@@ -180,7 +225,8 @@ static int take_sample(struct pprof_reading *reading, struct proto_span span, st
     struct profile_sample *sample = heap_figures_sample(&reading->heap, callsite);
     if (sample == NULL)
         return reading->builder->error;
-    part.figures = make_figures(reading, values);
+    part.figures = reading->file.is_of_period ? period_figures_of(values, sampling)
+                                              : make_figures(reading, values);
     trace_figures_add(&sample->figures, &part.figures);
     if (labelled && heap_figures_part(&reading->heap, sample, &part) == 0 && thread != NULL)
         name_thread(reading, part.tid, thread);

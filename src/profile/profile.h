@@ -80,7 +80,9 @@ struct profile_part {
     PROFILE_PART_MEMBERS;
 };
 
-/* A callsite's own figures (not its callees') at one dump, cumulative since the start. */
+/* A callsite's own figures (not its callees') at one dump, cumulative since the start. In a dump of
+ * a period, `allocated` is of the period and `allocated` - `freed` is live at its end, as in
+ * continuous/period.h. */
 struct profile_sample {
     union {
         struct {
@@ -108,6 +110,15 @@ struct profile_new_loss {
     uint64_t amount; /* of a flag: 1 */
 };
 
+/* What was allocated before the time of a dump that covers only a period: its live memory can be of
+ * then. Zeros: the dump covers everything. */
+struct profile_earlier {
+    bool unknown; /* it is not known what that was */
+    uint64_t exact_bytes, exact_calls;
+    double sampled_bytes, sampled_calls; /* as in profile_dump */
+    struct trace_figures sampled;        /* only what was allocated */
+};
+
 struct profile_dump {
     uint64_t boottime_ns;       /* trace time */
     uint64_t start_boottime_ns; /* start of the covered time, usually the previous dump's time;
@@ -129,6 +140,7 @@ struct profile_dump {
     /* As in struct trace_heap_dump; 0: not calibrated, no bias of the peak is known. */
     double sampled_bytes, sampled_calls;
     double peak_highest_bytes, peak_highest_count;
+    struct profile_earlier earlier;
     uint64_t order;    /* position among the dumps of all heaps in the trace */
     uint32_t sequence; /* sequence of its packets, by order of appearance */
     uint32_t new_loss_count;

@@ -9,6 +9,7 @@
 
 #include "profile/agreement.h"
 #include "profile/interpreter_frames.h"
+#include "profile/partial.h"
 #include "trace/intern.h"
 #include "util/id_map.h"
 
@@ -34,22 +35,26 @@ struct profile_estimate rollup_live_of(const struct trace_figures *figures)
         .count = rollup_live_count(figures),
         .bytes_variance = rollup_live_bytes_variance(figures),
         .count_variance = rollup_live_count_variance(figures),
-        .samples = figures->samples > figures->freed_samples
-                       ? (double)(figures->samples - figures->freed_samples)
-                       : 0,
+        .samples = (double)trace_figures_live_samples(figures),
     };
 }
 
 /* Return whether the samples of a dump add up to its exact total: few samples do not. */
 static bool is_calibrated(const struct profile_dump *dump, double sum, double exact)
 {
-    return dump->sampled_calls > 0 && fabs(sum - exact) <= CALIBRATION_ROUNDING * exact;
+    /* Sums of files of one period are whole numbers. */
+    return dump->sampled_calls + dump->earlier.sampled_calls > 0 &&
+           fabs(sum - exact) <= CALIBRATION_ROUNDING * exact + 1;
 }
 
 struct profile_calibration rollup_calibration_of(const struct profile_heap *heap,
                                                  const struct profile_dump *dump)
 {
-    const struct trace_figures *total = &dump->total;
+    struct trace_figures all = dump->total;
+    trace_figures_add(&all, &dump->earlier.sampled);
+    const struct trace_figures *total = &all;
+    double exact_bytes = (double)(dump->exact_bytes + dump->earlier.exact_bytes);
+    double exact_calls = (double)(dump->exact_calls + dump->earlier.exact_calls);
     double interval_bytes = (double)heap->interval_bytes;
     struct profile_calibration calibration = {
         .bytes_variance = total->allocated_bytes_variance,
@@ -61,8 +66,8 @@ struct profile_calibration rollup_calibration_of(const struct profile_heap *heap
     /* A sample with p < 1 adds at most the square of its interval. */
     double uncertain = total->allocated_bytes_variance / (interval_bytes * interval_bytes);
     double samples = fmin(uncertain, (double)total->samples);
-    bool bytes = is_calibrated(dump, total->allocated_bytes, (double)dump->exact_bytes);
-    bool count = is_calibrated(dump, total->allocated_count, (double)dump->exact_calls);
+    bool bytes = is_calibrated(dump, total->allocated_bytes, exact_bytes);
+    bool count = is_calibrated(dump, total->allocated_count, exact_calls);
     calibration.samples = bytes ? samples : NAN;
     calibration.samples_of_counts = count ? samples : NAN;
     return calibration;
@@ -72,13 +77,20 @@ double rollup_most(const struct profile_heap *heap, const struct profile_dump *d
 {
     /* The exact totals lack samples that the program drew itself, and threads without a slot. */
     if (heap->status.weighed_samples > 0 || heap->status.lost[TRACE_LOST_NO_THREAD_SLOT] > 0 ||
-        dump->disagrees)
+        dump->disagrees || dump->earlier.unknown)
         return 0;
     struct profile_agreement agreement = profile_agreement_of(heap, dump);
     const struct profile_gap *gap = counts ? &agreement.calls : &agreement.bytes;
     if (agreement.known && gap->missing < 0 && profile_gap_is_real(gap))
         return 0; /* the samples show that the total is too low */
-    return counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
+    return counts ? (double)(dump->exact_calls + dump->earlier.exact_calls)
+                  : (double)(dump->exact_bytes + dump->earlier.exact_bytes);
+}
+
+bool rollup_totals_are_exact(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return dump->exact_calls > 0 && profile_totals_why_partial(heap) == NULL &&
+           rollup_most(heap, dump, false) > 0 && rollup_most(heap, dump, true) > 0;
 }
 
 struct rollup_values rollup_total_of(const struct profile_dump *dump)

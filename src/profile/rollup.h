@@ -34,6 +34,16 @@ double rollup_live_bytes_variance(const struct trace_figures *figures);
 double rollup_live_count_variance(const struct trace_figures *figures);
 /* Return all of these as one estimate. */
 struct profile_estimate rollup_live_of(const struct trace_figures *figures);
+static inline struct profile_estimate rollup_allocated_of(const struct trace_figures *figures)
+{
+    return (struct profile_estimate){
+        .bytes = figures->allocated_bytes,
+        .count = figures->allocated_count,
+        .bytes_variance = figures->allocated_bytes_variance,
+        .count_variance = figures->allocated_count_variance,
+        .samples = (double)figures->samples,
+    };
+}
 
 /* Return what the dump's samples were calibrated with. */
 struct profile_calibration rollup_calibration_of(const struct profile_heap *heap,
@@ -42,6 +52,9 @@ struct profile_calibration rollup_calibration_of(const struct profile_heap *heap
 /* Return the upper limit of all figures of the dump, in bytes or calls: the heap's exact total. 0:
  * unknown. */
 double rollup_most(const struct profile_heap *heap, const struct profile_dump *dump, bool counts);
+
+/* Return whether all calls of the dump's time were counted. */
+bool rollup_totals_are_exact(const struct profile_heap *heap, const struct profile_dump *dump);
 
 static inline void rollup_values_add(struct rollup_values *sum, const struct rollup_values *more)
 {

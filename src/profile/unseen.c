@@ -9,21 +9,21 @@
 /* Neither a call was seen, nor one counted. */
 static bool is_empty(const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    return dump->exact_calls == 0 && dump->total.samples == 0 && heap->unknown == 0 &&
-           !heap->is_perfettos;
+    return dump->exact_calls == 0 && dump->earlier.exact_calls == 0 && !dump->earlier.unknown &&
+           dump->total.samples == 0 && heap->unknown == 0 && !heap->is_perfettos;
 }
 
 struct unseen_counted unseen_counted_of(const struct profile_heap *heap,
                                         const struct profile_dump *dump)
 {
-    const struct trace_figures *total = &dump->total;
+    struct trace_figures total = dump->total;
+    trace_figures_add(&total, &dump->earlier.sampled);
     double bytes = rollup_most(heap, dump, false), calls = rollup_most(heap, dump, true);
     bool empty = is_empty(heap, dump);
     return (struct unseen_counted){
         .bytes = bytes > 0 || empty ? bytes : INFINITY,
         .calls = calls > 0 || empty ? calls : INFINITY,
-        .sampled = {total->allocated_bytes, total->allocated_count, total->allocated_bytes_variance,
-                    total->allocated_count_variance, (double)total->samples},
+        .sampled = rollup_allocated_of(&total),
     };
 }
 

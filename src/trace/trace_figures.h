@@ -19,7 +19,7 @@ struct trace_figures {
     uint64_t samples; /* number of records that the estimates come from */
     double freed_bytes, freed_count;
     double freed_bytes_variance, freed_count_variance;
-    uint64_t freed_samples;
+    uint64_t freed_samples; /* of a period: modulo 2^64, see trace_figures_live_samples() */
     double lifetime_ms_sum; /* over freed allocations, weighted by count */
     /* Freed by the allocating thread before it allocated again. */
     double temporary_bytes, temporary_count;
@@ -47,6 +47,14 @@ struct trace_peak_figures {
     USE(temporary_bytes, PB_HEAP_FIGURES_TEMPORARY_BYTES)                                          \
     USE(temporary_count, PB_HEAP_FIGURES_TEMPORARY_COUNT)                                          \
     USE(lifetime_ms_sum, PB_HEAP_FIGURES_LIFETIME_MS_SUM)
+
+/* Return the number of live samples. What is live can be from before the time in which `samples`
+ * were allocated: then freed_samples is below 0, modulo 2^64. */
+static inline uint64_t trace_figures_live_samples(const struct trace_figures *figures)
+{
+    int64_t live = (int64_t)(figures->samples - figures->freed_samples);
+    return live > 0 ? (uint64_t)live : 0;
+}
 
 static inline void trace_figures_add(struct trace_figures *sum, const struct trace_figures *more)
 {

@@ -79,7 +79,11 @@ static void print_figures(struct json_writer *json, bool compact,
     bool is_known = (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) == 0;
     const struct trace_figures *figures = &values->figures;
     json_unsigned(json, "samples", figures->samples);
-    json_unsigned(json, "freed_samples", figures->freed_samples);
+    /* In a file of one period the freed ones are unknown if memory of before is live. */
+    if ((int64_t)figures->freed_samples < 0)
+        json_null(json, "freed_samples");
+    else
+        json_unsigned(json, "freed_samples", figures->freed_samples);
     json_number(json, "temporary_space", is_known ? figures->temporary_bytes : (double)NAN);
     json_number(json, "temporary_objects", is_known ? figures->temporary_count : (double)NAN);
 }

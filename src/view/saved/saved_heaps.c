@@ -30,7 +30,7 @@ static double figure_of(const struct trace_figures *figures, const struct trace_
         figures->freed_count,
         figures->freed_bytes_variance,
         figures->freed_count_variance,
-        (double)figures->freed_samples,
+        (double)(int64_t)figures->freed_samples,
         peak->bytes,
         peak->count,
         peak->bytes_variance,
