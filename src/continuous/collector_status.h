@@ -6,6 +6,7 @@
 #ifndef HEAPPROFD_CONTINUOUS_COLLECTOR_STATUS_H
 #define HEAPPROFD_CONTINUOUS_COLLECTOR_STATUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "sinks/sink.h"
@@ -15,9 +16,11 @@
 
 struct collector_heap {
     const char *name;
-    double live_bytes, live_bytes_margin; /* at the last dump; margin: ± of 95 % */
+    double live_bytes, live_bytes_low, live_bytes_high; /* at the last dump; limits of 95 % */
     double live_count;
     double allocated_bytes, allocated_count; /* since the profile of the process began */
+    bool allocated_is_exact;                 /* else they are estimates */
+    bool is_partial;                         /* the figures leave out allocations */
 };
 
 struct collector_loss {

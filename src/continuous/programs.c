@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/estimates.h"
 #include "daemon/processes/process_info.h"
 #include "daemon/session/target_choice.h"
-#include "profile/profile.h"
+#include "profile/partial.h"
 #include "util/array.h"
 
 /* Refused processes that are remembered: those that cannot be profiled may be without number. */
@@ -20,9 +21,6 @@
 
 /* A program without processes keeps its budget for as long as the budget is for. */
 #define PROGRAM_KEPT_MS 3600000u
-
-/* Factor of the standard deviation for ± of 95 %. */
-#define MARGIN 1.96
 
 void programs_init(struct programs *programs, const struct collector_config *config)
 {
@@ -278,6 +276,25 @@ static void take_losses(struct known_process *process, const struct trace_heap_d
     }
 }
 
+/* Take a heap's figures as a report of the dump has them. */
+static void take_figures(struct collector_heap *to, const struct profile_heap *heap,
+                         const struct profile_dump *dump)
+{
+    const struct profile_estimate live = rollup_live_of(&dump->total);
+    struct profile_interval limits = estimate_total_interval(&live, false, heap, dump);
+    /* What is certain comes before the estimate. */
+    to->live_bytes = limits.high < live.bytes ? limits.high : live.bytes;
+    to->live_bytes_low = limits.low;
+    to->live_bytes_high = limits.high;
+    to->live_count = live.count;
+    to->allocated_is_exact = rollup_totals_are_exact(heap, dump);
+    to->allocated_bytes =
+        to->allocated_is_exact ? (double)dump->exact_bytes : dump->total.allocated_bytes;
+    to->allocated_count =
+        to->allocated_is_exact ? (double)dump->exact_calls : dump->total.allocated_count;
+    to->is_partial = profile_dump_is_partial(heap, dump);
+}
+
 /* Forget the figures of a profile that has ended: the next one begins at zero. */
 static void clear_figures(struct known_process *process)
 {
@@ -318,14 +335,8 @@ void programs_take_heap(struct known_process *process, const struct profile *pro
     struct collector_heap *to = heap->unseen ? NULL : find_heap(process, heap->name);
     if (to == NULL || dump->incomplete)
         return;
-    const struct trace_figures *total = &dump->total;
-    double variance = total->allocated_bytes_variance - total->freed_bytes_variance;
     process->last_dump_ns = (int64_t)dump->boottime_ns + boottime_to_realtime_ns;
-    to->live_bytes = total->allocated_bytes - total->freed_bytes;
-    to->live_count = total->allocated_count - total->freed_count;
-    to->live_bytes_margin = variance > 0 ? MARGIN * sqrt(variance) : 0;
-    to->allocated_bytes = total->allocated_bytes;
-    to->allocated_count = total->allocated_count;
+    take_figures(to, heap, dump);
     if (dump->final && process->is_cut)
         clear_figures(process);
 }

@@ -56,6 +56,12 @@ static void add_known(double *sum, double value)
         *sum = isnan(*sum) ? value : *sum + value;
 }
 
+/* Add the square of a distance to the sum. A distance that is unknown makes the sum unknown. */
+static void add_square(double *sum, double distance, bool is_first)
+{
+    *sum = (is_first ? 0 : *sum) + distance * distance;
+}
+
 /* --- processes --- */
 
 static int compare_processes(const void *left, const void *right)
@@ -178,7 +184,7 @@ static struct program_heap *heap_of(struct program_total *total, const char *of_
     if (total->heap_count > PROGRAM_HEAPS_MAX)
         return &total->heaps[PROGRAM_HEAPS_MAX];
     *heap = (struct program_heap){
-        .counters = {NAN, NAN}, .live_bytes = NAN, .live_count = NAN, .live_variance = NAN};
+        .counters = {NAN, NAN}, .live_bytes = NAN, .live_count = NAN, .low_squares = NAN, .high_squares = NAN};
     strcpy(heap->name, total->heap_count < PROGRAM_HEAPS_MAX ? name : PROGRAM_TOTALS_OTHERS);
     total->heap_count++;
     return heap;
@@ -190,9 +196,11 @@ static void begin_now(struct program_total *total)
     total->processes = total->measured = total->unprofiled = 0;
     total->interval_bytes = COLLECTOR_UNKNOWN;
     total->oldest_dump_ns = 0;
-    for (size_t i = 0; i < total->heap_count; i++)
-        total->heaps[i].live_bytes = total->heaps[i].live_count = total->heaps[i].live_variance =
-            NAN;
+    for (size_t i = 0; i < total->heap_count; i++) {
+        struct program_heap *heap = &total->heaps[i];
+        heap->live_bytes = heap->live_count = heap->low_squares = heap->high_squares = NAN;
+        heap->partial = 0;
+    }
 }
 
 /* Return what a counter has more than before. */
@@ -226,9 +234,12 @@ static void add_heap(struct program_total *total, const struct collector_heap *h
     add_known(&to->counters.allocated_count, more_of(heap->allocated_count, count));
     if (!is_measured)
         return;
+    bool is_first = isnan(to->live_bytes);
+    add_square(&to->low_squares, heap->live_bytes - heap->live_bytes_low, is_first);
+    add_square(&to->high_squares, heap->live_bytes_high - heap->live_bytes, is_first);
     add_known(&to->live_bytes, heap->live_bytes);
     add_known(&to->live_count, heap->live_count);
-    add_known(&to->live_variance, heap->live_bytes_margin * heap->live_bytes_margin);
+    to->partial += heap->is_partial;
 }
 
 static void add_program(struct program_total *total, const struct collector_program *program,

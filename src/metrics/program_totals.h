@@ -34,7 +34,9 @@ struct program_heap {
     char name[PROGRAM_NAME_BYTES];
     struct program_heap_counters counters;
     /* Of the processes now. */
-    double live_bytes, live_count, live_variance; /* NAN: unknown; variance: margins squared */
+    double live_bytes, live_count;       /* NAN: unknown */
+    double low_squares, high_squares;    /* of the distances from the bytes to their limits */
+    size_t partial;                      /* those whose figures leave out allocations */
 };
 
 struct program_total {

@@ -150,9 +150,24 @@ static double live_bytes_of(const struct program_heap *heap)
 }
 
 /* Errors of processes are independent, so their squares add up. */
+static double live_low_of(const struct program_heap *heap)
+{
+    return heap->live_bytes - sqrt(heap->low_squares);
+}
+
+static double live_high_of(const struct program_heap *heap)
+{
+    return heap->live_bytes + sqrt(heap->high_squares);
+}
+
 static double live_margin_of(const struct program_heap *heap)
 {
-    return sqrt(heap->live_variance);
+    return sqrt(fmax(heap->low_squares, heap->high_squares));
+}
+
+static double partial_of(const struct program_heap *heap)
+{
+    return isnan(heap->live_bytes) ? (double)NAN : (double)heap->partial;
 }
 
 static double live_count_of(const struct program_heap *heap)
@@ -177,14 +192,21 @@ static const struct {
     {{"heapprofd_live_bytes", "bytes", false,
       "Estimated bytes that were live at the last dumps of the processes that run."},
      live_bytes_of},
+    {{"heapprofd_live_low_bytes", "bytes", false, "Lower limit of the live bytes, 95 %."},
+     live_low_of},
+    {{"heapprofd_live_high_bytes", "bytes", false, "Upper limit of the live bytes, 95 %."},
+     live_high_of},
     {{"heapprofd_live_margin_bytes", "bytes", false,
-      "The live bytes are right within this margin in 95 of 100 cases."},
+      "The larger distance of the live bytes from their limits."},
      live_margin_of},
+    {{"heapprofd_heaps_partial", "", false,
+      "Processes whose figures of the heap leave out allocations."},
+     partial_of},
     {{"heapprofd_live_allocations", "", false, "Estimated number of allocations, the same."},
      live_count_of},
-    {{"heapprofd_allocated_bytes", "bytes", true, "Estimated bytes that were allocated."},
+    {{"heapprofd_allocated_bytes", "bytes", true, "Bytes that were allocated: exact where all calls were counted, else estimated."},
      allocated_bytes_of},
-    {{"heapprofd_allocations", "", true, "Estimated number of allocations that were made."},
+    {{"heapprofd_allocations", "", true, "Number of allocations that were made, like the bytes."},
      allocated_count_of},
 };
 

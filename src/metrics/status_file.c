@@ -81,10 +81,13 @@ static void fill_heap(Heapprofd__CollectorHeap *to, const struct collector_heap 
     heapprofd__collector_heap__init(to);
     to->name = (char *)from->name;
     SET_DOUBLE(to, live_bytes, from->live_bytes);
-    SET_DOUBLE(to, live_bytes_margin, from->live_bytes_margin);
+    SET_DOUBLE(to, live_bytes_low95, from->live_bytes_low);
+    SET_DOUBLE(to, live_bytes_high95, from->live_bytes_high);
     SET_DOUBLE(to, live_count, from->live_count);
     SET_DOUBLE(to, allocated_bytes, from->allocated_bytes);
     SET_DOUBLE(to, allocated_count, from->allocated_count);
+    SET(to, allocated_exact, true, from->allocated_is_exact);
+    SET(to, partial, true, from->is_partial);
 }
 
 static void fill_lists(Heapprofd__CollectorProgram *to, const struct collector_program *from,

@@ -101,13 +101,14 @@ class Exposition:
 
 
 @contextlib.contextmanager
-def scene(metrics="listen = 127.0.0.1:0", more=""):
+def scene(metrics="listen = 127.0.0.1:0", more="", interval=1):
     """Start a daemon in continuous mode. A program's section is named as the program."""
     with service.scene(start=False) as (daemon, directory):
         name = service.own_name("metered")[-15:]
         path = os.path.join(directory, "heapprofd.conf")
         with open(path, "w", encoding="utf-8") as file:
-            file.write(f"[continuous]\nperiod = 1s\nspool = {directory}/spool\nstart_interval = 1\nleast_interval = 1\n"
+            file.write(f"[continuous]\nperiod = 1s\nspool = {directory}/spool\nstart_interval = {interval}\n"
+                       f"least_interval = {interval}\n"
                        "samples_per_hour = 1000000000\ncpu = 100%\nmemory = 4GiB\n"
                        f"[program {name}]\nservice = shop \"é\\\n"
                        f"[sink disk]\ntype = directory\npath = {directory}/profiles\n"
@@ -243,6 +244,44 @@ def test_exposition():
         after = exposition.value("heapprofd_allocated_bytes_total", heap="libc.malloc", **of)
         check(after >= before, f"a counter fell from {before} to {after}")
         programs[1].end()
+
+
+def test_limits_agree():
+    """Status, metrics and the period's file have the same figures of one dump: live bytes with their limits, whatever
+    was allocated in the period, and the bytes that were allocated, which are counted."""
+    with scene(interval=65536) as (daemon, directory, name):
+        daemon.start()
+        program = service.Commanded(daemon.environment, name, directory)
+        address = measured(daemon, [program])["metrics_address"]
+        program.tell("hold 2000 3000")
+        of = {"program": name, "service": 'shop "é\\', "heap": "libc.malloc"}
+        seen = {}
+
+        def newest():
+            names = sorted(n for n in os.listdir(f"{directory}/profiles") if f".{program.pid}.libc.malloc." in n)
+            return json.loads(run([TOOL, "report", "--json", f"{directory}/profiles/{names[-1]}"]).stdout)["heaps"][0]
+
+        def agree():
+            heap, found = newest(), scrape(address)[0]
+            (status,) = [h for p in continuous(daemon)["programs"] for h in p["heaps"] if h["name"] == "libc.malloc"]
+            live = heap["total"]["space"]
+            seen["all"] = [
+                [live[key] for key in ("estimate", "low95", "high95")],
+                [status[key] for key in ("live_bytes", "live_bytes_low95", "live_bytes_high95")],
+                [found.value(f"heapprofd_live_{what}bytes", **of) for what in ("", "low_", "high_")]]
+            counted = found.value("heapprofd_allocated_bytes_total", **of)
+            # The values of a pprof file are whole bytes, and its last period may have had no allocation.
+            return live["estimate"] > 3e6 and heap["exact_bytes"] < 1e5 and status["allocated_exact"] and \
+                counted == status["allocated_bytes"] >= 6e6 and \
+                all(abs(mine - wanted) <= 2 for figures in seen["all"][1:] for mine, wanted in zip(figures, seen["all"][0]))
+
+        if not service.wait_for("agreement", agree):
+            harness.fail(f"file, status and metrics differ: {seen['all']}")
+        estimate, low, high = seen["all"][0]
+        check(low < estimate - 3e5 and estimate + 3e5 < high, f"{low} to {high} of {estimate} bytes, of about 90 samples")
+        text = run([TOOL, "status"], env=daemon.environment).stdout.decode()
+        check("partial" not in text and " ± 0 B" not in text and "allocated" in text, text)
+        program.end()
 
 
 def test_pages():

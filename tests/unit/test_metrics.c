@@ -38,7 +38,8 @@ static void make_process(struct process *process, const char *program, const cha
                          double allocated)
 {
     process->label = (struct period_label){"service_name", service};
-    process->heap = (struct collector_heap){"libc.malloc", 1000, 30, 10, allocated, 100};
+    process->heap = (struct collector_heap){
+        "libc.malloc", 1000, 970, 1030, 10, allocated, 100, true, false};
     process->loss = (struct collector_loss){"overrun", 2};
     process->program = (struct collector_program){
         .name = program,
@@ -141,7 +142,10 @@ static void processes_of_a_program_are_summed(void **state)
     struct process processes[2];
     make_process(&processes[0], "redis", "cache", 7, 100);
     make_process(&processes[1], "redis", "cache", 8, 200);
-    processes[1].heap.live_bytes_margin = 40;
+    processes[1].heap.live_bytes_low = 960;
+    processes[0].heap.live_bytes_high = 1060;
+    processes[1].heap.live_bytes_high = 1080;
+    processes[1].heap.is_partial = true;
     processes[1].program.interval_bytes = 8192;
     processes[1].program.last_dump_ns = 6500000000;
     struct collector_program programs[] = {processes[0].program, processes[1].program};
@@ -152,7 +156,10 @@ static void processes_of_a_program_are_summed(void **state)
 #define OF "{program=\"redis\",service=\"cache\""
     check_line(text, "heapprofd_processes" OF "} 2");
     check_line(text, "heapprofd_live_bytes" OF ",heap=\"libc.malloc\"} 2000");
-    check_line(text, "heapprofd_live_margin_bytes" OF ",heap=\"libc.malloc\"} 50");
+    check_line(text, "heapprofd_live_low_bytes" OF ",heap=\"libc.malloc\"} 1950");
+    check_line(text, "heapprofd_live_high_bytes" OF ",heap=\"libc.malloc\"} 2100");
+    check_line(text, "heapprofd_live_margin_bytes" OF ",heap=\"libc.malloc\"} 100");
+    check_line(text, "heapprofd_heaps_partial" OF ",heap=\"libc.malloc\"} 1");
     check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 300");
     check_line(text, "heapprofd_samples_total" OF "} 100");
     check_line(text, "heapprofd_losses_total" OF ",reason=\"overrun\"} 4");
@@ -220,7 +227,15 @@ static void programs_and_heaps_are_bounded(void **state)
     }
     for (int i = 0; i < HEAPS; i++) {
         snprintf(heap_names[i], sizeof(heap_names[i]), "h%d", i);
-        heaps[i] = (struct collector_heap){heap_names[i], 1, 0, 1, 1, 1};
+        heaps[i] = (struct collector_heap){
+            .name = heap_names[i],
+            .live_bytes = 1,
+            .live_bytes_low = 1,
+            .live_bytes_high = 1,
+            .live_count = 1,
+            .allocated_bytes = 1,
+            .allocated_count = 1,
+        };
     }
     programs[0].heaps = heaps;
     programs[0].heap_count = HEAPS;

@@ -84,6 +84,18 @@ static void print_head(const Heapprofd__CollectorStatus *status)
         format_printf(stdout, "  metrics: %s\n", status->metrics_address);
 }
 
+/* Print the limits of the live bytes, unless these are exact. */
+static void print_limits(const Heapprofd__CollectorHeap *heap)
+{
+    if (!heap->has_live_bytes || !heap->has_live_bytes_low95 || !heap->has_live_bytes_high95 ||
+        heap->live_bytes_low95 == heap->live_bytes_high95)
+        return;
+    struct formatted margin =
+        format_margin(heap->live_bytes, heap->live_bytes_low95, heap->live_bytes_high95, false);
+    bool is_limit = strncmp(margin.bytes, "at most", strlen("at most")) == 0;
+    printf("%s %s", is_limit ? "," : "", margin.bytes);
+}
+
 static void print_heap(const Heapprofd__CollectorHeap *heap)
 {
     format_printf(stdout, "      %-20s ", words(heap->name));
@@ -91,12 +103,12 @@ static void print_heap(const Heapprofd__CollectorHeap *heap)
         printf("%10s", format_bytes(heap->live_bytes).bytes);
     else
         printf("%10s", "unknown");
-    if (heap->has_live_bytes && heap->has_live_bytes_margin)
-        printf(" ± %s", format_bytes(heap->live_bytes_margin).bytes);
+    print_limits(heap);
     fputs(" live", stdout);
     if (heap->has_allocated_bytes)
-        printf(", %s allocated", format_bytes(heap->allocated_bytes).bytes);
-    putchar('\n');
+        printf("; %s%s allocated", heap->allocated_exact ? "" : "about ",
+               format_bytes(heap->allocated_bytes).bytes);
+    puts(heap->partial ? "; partial: the figures leave out what was lost" : "");
 }
 
 static void print_losses(const Heapprofd__CollectorProgram *program)
@@ -180,10 +192,13 @@ static void print_heap_json(struct json_writer *json, const Heapprofd__Collector
     json_object(json, NULL);
     json_string(json, "name", heap->name);
     NUMBER(json, heap, live_bytes);
-    NUMBER(json, heap, live_bytes_margin);
+    NUMBER(json, heap, live_bytes_low95);
+    NUMBER(json, heap, live_bytes_high95);
     NUMBER(json, heap, live_count);
     NUMBER(json, heap, allocated_bytes);
     NUMBER(json, heap, allocated_count);
+    json_bool(json, "allocated_exact", heap->allocated_exact);
+    json_bool(json, "partial", heap->partial);
     json_end_object(json);
 }
 
