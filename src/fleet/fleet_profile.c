@@ -252,6 +252,7 @@ struct heap_of_name {
     struct fleet_sums sums, rest; /* rest: of no stack that was taken */
     bool several_services;
     uint32_t service;
+    double interval_bytes; /* the longest of a service's mean intervals */
 };
 
 /* Return the heaps of the totals, by name, malloc'd; NULL: no memory. */
@@ -272,6 +273,9 @@ static struct heap_of_name *list_heaps(struct reading *reading, size_t *count)
         heaps[at].several_services |= heaps[at].service != service;
         fleet_sums_add(&heaps[at].sums, &total->sums);
         heaps[at].rest = heaps[at].sums;
+        if (total->sums.seconds > TIME_MIN_S)
+            heaps[at].interval_bytes =
+                fmax(heaps[at].interval_bytes, total->sums.interval_seconds / total->sums.seconds);
     }
     return heaps;
 }
@@ -356,24 +360,29 @@ static int add_heap(struct reading *reading, struct heap_of_name *heap, bool is_
     char *remark = describe(reading, heap);
     int code = remark == NULL ? builder_fail(builder)
                               : add_rows(reading, heap, is_first, &figures, &scale);
-    double seconds = heap->sums.seconds, interval = 0;
-    if (seconds > 0)
-        interval = heap->sums.interval_seconds / seconds;
-    double processes = seconds / reading->facts->time_s;
+    double processes = heap->sums.seconds / reading->facts->time_s;
+    double interval = heap->interval_bytes;
     if (reading->options->per_process && processes > 1)
         interval /= processes; /* what may go unseen, too, is of a mean process */
-    const char *name = heap->several_services ? "fleet" : builder->strings[heap->service];
+    const char *name = heap->several_services ? "all services" : builder->strings[heap->service];
     struct heap_figures_head head = {
         .pid = reading->options->first_pid + (int32_t)builder->profile->heap_count,
         .name = builder_text(builder, name, strlen(name)),
         .command = builder_text(builder, name, strlen(name)),
         .heap = builder->strings[heap->name],
         /* 1 would mean that nothing was left to chance. */
-        .interval_bytes = interval <= 1 && heap->sums.alloc_byte_variance > 0 ? 2 : whole(interval),
+        .interval_bytes = interval <= 1 && heap->sums.live_byte_variance > 0 ? 2 : whole(interval),
         .boottime_ns = (uint64_t)(reading->facts->time_s * 1e9),
+        .earlier = {.unknown = true},
+        .mean_processes = processes,
         .incomplete = heap->sums.partial_periods > 0,
         .unknown = PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_TEMPORARY,
     };
+    /* Totals that were counted have no variance. */
+    if (heap->sums.alloc_byte_variance == 0 && heap->sums.alloc_count_variance == 0) {
+        head.exact_bytes = whole(heap->sums.alloc_bytes * scale.alloc);
+        head.exact_calls = whole(heap->sums.alloc_count * scale.alloc);
+    }
     if (code == 0) {
         head.remark = builder_text(builder, remark, strlen(remark));
         code = heap_figures_finish(&figures, &head);

@@ -13,6 +13,7 @@
 
 #include "fleet/rows_state.h"
 #include "profile/partial.h"
+#include "profile/rollup.h"
 
 struct fleet_rows *fleet_rows_new(void)
 {
@@ -197,6 +198,11 @@ static int encode_period(struct fleet_rows *rows, const struct period *period)
     if (sent_add(&rows->sent, rows->series))
         put_series(rows, period);
     struct fleet_sums all = sums_of(&dump->total, seconds);
+    if (rollup_totals_are_exact(period->heap, dump)) {
+        all.alloc_bytes = (double)dump->exact_bytes;
+        all.alloc_count = (double)dump->exact_calls;
+        all.alloc_byte_variance = all.alloc_count_variance = 0;
+    }
     all.seconds = seconds;
     all.interval_seconds = (double)period->interval_bytes * seconds;
     all.periods = 1;

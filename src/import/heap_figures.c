@@ -102,6 +102,7 @@ static struct profile_heap *make_heap(struct builder *builder, const struct heap
         profile->processes[process].name = head->name;
     if (head->command != NULL)
         profile->processes[process].command = head->command;
+    profile->processes[process].mean_processes = head->mean_processes;
     if (head->has_end) {
         profile->processes[process].has_end = true;
         profile->processes[process].end = head->end;

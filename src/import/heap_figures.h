@@ -36,6 +36,7 @@ uint32_t heap_figures_marker(struct builder *builder, const char *name);
 struct heap_figures_head {
     int32_t pid;
     const char *name, *command, *heap; /* texts of the builder; heap NULL: libc.malloc */
+    double mean_processes;             /* as in profile_process */
     uint64_t interval_bytes;
     uint64_t start_boottime_ns, boottime_ns;
     uint64_t exact_bytes, exact_calls;

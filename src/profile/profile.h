@@ -209,6 +209,8 @@ struct profile_process {
     /* The trace processor's name: a single argument ends at a blank. */
     const char *title; /* NULL: the first argument */
     uint64_t image;    /* which program of this pid; 0: unknown */
+    /* Not 0: this stands for so many processes, on average, and its pid is only a number. */
+    double mean_processes;
     struct profile_memory_point *timeline;
     size_t timeline_count;
     bool has_end;           /* the trace says how it ended */

@@ -9,7 +9,7 @@
 #include "cli/fleet/fleet.h"
 #include "cli/print/format.h"
 #include "fleet/answer.h"
-#include "profile/confidence_interval.h"
+#include "profile/unseen.h"
 #include "util/json_writer.h"
 
 static const char hosts_help[] =
@@ -31,6 +31,7 @@ static const struct option_entry hosts_options[] = {
 struct host_row {
     struct answer_text host, service, heap;
     struct profile_estimate live;
+    struct profile_interval limits;
     double processes, alloc_per_hour, partial_share;
     uint32_t last_s;
 };
@@ -44,12 +45,16 @@ static bool take_row(struct answer *answer, struct host_row *row)
     double live = answer_figure(answer), variance = answer_figure(answer);
     double alloc = answer_figure(answer), seconds = answer_figure(answer);
     double periods = answer_figure(answer), partial = answer_figure(answer);
-    double time_s = answer_figure(answer);
+    double interval_seconds = answer_figure(answer), time_s = answer_figure(answer);
     row->last_s = answer_u32(answer);
     if (answer->is_bad || !(time_s > 0) || !(seconds > 0))
         return false;
     row->live.bytes = live / time_s;
     row->live.bytes_variance = variance / time_s;
+    uint64_t interval_bytes = (uint64_t)fmin(fmax(interval_seconds / seconds, 0), 0x1p53);
+    const struct unseen unseen = {profile_floor_bytes(interval_bytes), INFINITY};
+    row->limits =
+        unseen_raise(profile_interval_of_bytes(&row->live), row->live.bytes, unseen);
     row->processes = seconds / time_s;
     row->alloc_per_hour = alloc / time_s * (double)FLEET_HOUR_S;
     row->partial_share = periods > 0 ? partial / periods : 0;
@@ -58,7 +63,6 @@ static bool take_row(struct answer *answer, struct host_row *row)
 
 static void print_row(const struct host_row *row)
 {
-    struct profile_interval limits = profile_interval_of_bytes(&row->live);
     time_t last = row->last_s;
     struct tm parts;
     char date[32] = "";
@@ -69,15 +73,14 @@ static void print_row(const struct host_row *row)
     snprintf(service, sizeof(service), "%.*s", (int)row->service.length, row->service.bytes);
     snprintf(heap, sizeof(heap), "%.*s", (int)row->heap.length, row->heap.bytes);
     format_printf(stdout, "%11s %11s %11s %9.1f %11s %8s %s  %s  %s  %s\n",
-                  format_bytes(row->live.bytes).bytes, format_bytes(limits.low).bytes,
-                  format_bytes(limits.high).bytes, row->processes,
+                  format_bytes(row->live.bytes).bytes, format_bytes(row->limits.low).bytes,
+                  format_bytes(row->limits.high).bytes, row->processes,
                   format_bytes(row->alloc_per_hour).bytes, row->partial_share > 0 ? "partial" : "",
                   date, host, service, heap);
 }
 
 static void put_json(struct json_writer *json, const struct host_row *row)
 {
-    struct profile_interval limits = profile_interval_of_bytes(&row->live);
     char *host = strndup(row->host.bytes, row->host.length);
     char *service = strndup(row->service.bytes, row->service.length);
     char *heap = strndup(row->heap.bytes, row->heap.length);
@@ -87,8 +90,8 @@ static void put_json(struct json_writer *json, const struct host_row *row)
     json_string(json, "service", service);
     json_string(json, "heap", heap);
     json_number(json, "live_bytes", row->live.bytes);
-    json_number(json, "low", limits.low);
-    json_number(json, "high", limits.high);
+    json_number(json, "low", row->limits.low);
+    json_number(json, "high", row->limits.high);
     json_number(json, "processes", row->processes);
     json_number(json, "allocated_bytes_per_hour", row->alloc_per_hour);
     json_number(json, "partial_share", row->partial_share);
@@ -110,17 +113,19 @@ static char *make_hosts_query(const struct fleet_request *request)
     if (out == NULL)
         return NULL;
     fputs("SELECT host, service, heap, sum(live2), sum(variance2), sum(alloc2), sum(profiled2), "
-          "sum(periods2), sum(partial2), sum(longest), max(last2) FROM "
+          "sum(periods2), sum(partial2), sum(interval2), sum(longest), max(last2) FROM "
           "(SELECT host, service, heap, is_day, bucket, sum(live1) AS live2, "
           "sum(variance1) AS variance2, sum(alloc1) AS alloc2, sum(profiled1) AS profiled2, "
-          "sum(periods1) AS periods2, sum(partial1) AS partial2, max(last1) AS last2, "
+          "sum(periods1) AS periods2, sum(partial1) AS partial2, sum(interval1) AS interval2, "
+          "max(last1) AS last2, "
           "max(least(profiled1, if(is_day, 86400, 3600))) AS longest FROM "
           "(SELECT series, is_day, bucket, live1, variance1, alloc1, profiled1, periods1, "
-          "partial1, last1 FROM (SELECT series, level = 'day_total' AS is_day, "
+          "partial1, interval1, last1 FROM (SELECT series, level = 'day_total' AS is_day, "
           "intDiv(toUInt32(time), 3600) AS bucket, sum(live_byte_seconds) AS live1, "
           "sum(live_byte_variance) AS variance1, sum(alloc_bytes) AS alloc1, "
           "sum(seconds) AS profiled1, sum(periods) AS periods1, "
-          "sum(partial_periods) AS partial1 FROM figures WHERE ",
+          "sum(partial_periods) AS partial1, sum(interval_seconds) AS interval1 "
+          "FROM figures WHERE ",
           out);
     fleet_selection_where(&request->selection, true, out);
     fputs(" GROUP BY series, is_day, bucket) ANY LEFT JOIN "

@@ -225,6 +225,8 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     const struct trace_heap_dump *status = &heap->status;
     uint64_t peak_rss = report_peak_rss(process);
     json_signed(json, "pid", process->pid);
+    if (process->mean_processes > 0)
+        json_number(json, "mean_processes", process->mean_processes);
     json_string(json, "name", process->name);
     json_string(json, "command", process->command);
     json_string(json, "heap", heap->name);

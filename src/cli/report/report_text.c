@@ -242,8 +242,11 @@ static void print_facts(const struct printer *printer)
     const struct profile_process *process = &printer->profile->processes[heap->process];
     FILE *out = printer->out;
 
-    fprintf(out, "  process       %d, %.2f s, heap ", process->pid,
-            (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    if (process->mean_processes > 0)
+        fprintf(out, "  processes     %.1f on average", process->mean_processes);
+    else
+        fprintf(out, "  process       %d", process->pid);
+    fprintf(out, ", %.2f s, heap ", (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     format_print(out, heap->name, FORMAT_WORD_WIDTH);
     if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0') {
         fputs(" (", out);
