@@ -51,6 +51,7 @@ static struct collector {
     int fragment;
     bool fragment_is_cut;
     uint64_t dump_ms, cost_ms; /* when each is due, CLOCK_MONOTONIC */
+    bool dump_waits;           /* it is due, and the processor time for it is used up */
     bool must_reload;
     bool begins_anew; /* the session ends, and another one begins after it */
     bool is_ending, is_over;
@@ -294,7 +295,11 @@ static void measure_cost(uint64_t now_ms)
     struct cost_control *control = &collector.cost_control;
     char reason[160];
     own_cost_measure(&collector.cost, collector.session_pid, now_ms);
+    uint64_t since_ms = collector.cost_ms;
     collector.cost_ms = now_ms + COST_PERIOD_MS;
+    if (since_ms > 0)
+        cost_control_spend(control, collector.cost.used_s,
+                           (double)(collector.cost_ms - since_ms) / 1000, config->cpu_share);
     enum cost_verdict verdict =
         cost_control_step(control, collector.cost.cpu_share, config->cpu_share,
                           collector.cost.memory_bytes, config->memory_bytes, now_ms);
@@ -319,7 +324,15 @@ static void measure_cost(uint64_t now_ms)
 static void dump_if_due(uint64_t now_ms)
 {
     struct error error;
-    if (now_ms < collector.dump_ms || collector.is_ending || collector.link.id == 0)
+    const struct collector_config *config = collector.config;
+    bool is_due = now_ms >= collector.dump_ms && !collector.is_ending && collector.link.id != 0;
+    double late_periods = (double)(now_ms - collector.dump_ms) / (double)config->period_ms;
+    bool waits = is_due && !cost_control_may_dump(&collector.cost_control, config->cpu_share,
+                                                  late_periods);
+    if (waits && !collector.dump_waits)
+        log_line("the daemon's processor time is above its bound: the dump waits");
+    collector.dump_waits = waits;
+    if (!is_due || waits)
         return;
     /* One dump after the other, in step with the clock. */
     while (collector.dump_ms <= now_ms)
@@ -342,7 +355,7 @@ static int do_due(void)
         measure_cost(now_ms);
     uint64_t next_ms = clock_earlier(now_ms + outputs_work(&collector.outputs), collector.cost_ms);
     next_ms = clock_earlier(next_ms, collector.end_ms);
-    if (!collector.is_ending)
+    if (!collector.is_ending && !collector.dump_waits)
         next_ms = clock_earlier(next_ms, collector.dump_ms);
     return event_loop_timeout(now_ms, next_ms);
 }

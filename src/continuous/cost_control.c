@@ -2,9 +2,14 @@
 /* Compare the cost with its bounds. */
 #include "continuous/cost_control.h"
 
+#include <math.h>
+
 /* Of the bound. The start of many sessions takes more than a small bound of processor time. */
 #define EMERGENCY 2
 #define EMERGENCY_CPU 0.2
+
+/* The credit is at most that of so many seconds, and so is a debt. */
+#define CREDIT_S 300.0
 
 #define GROWTH 1.25
 /* The share grows only below this part of the bounds. */
@@ -39,4 +44,20 @@ enum cost_verdict cost_control_step(struct cost_control *control, double cpu_sha
         return COST_MORE;
     }
     return COST_FINE;
+}
+
+void cost_control_spend(struct cost_control *control, double used_s, double seconds,
+                        double cpu_bound)
+{
+    double most = cpu_bound * CREDIT_S;
+    if (!(seconds > 0) || !(used_s >= 0))
+        return;
+    control->credit_s = fmin(control->credit_s + cpu_bound * seconds, most) - used_s;
+    control->credit_s = fmax(control->credit_s, -most);
+}
+
+bool cost_control_may_dump(const struct cost_control *control, double cpu_bound,
+                           double late_periods)
+{
+    return cpu_bound <= 0 || control->credit_s >= 0 || late_periods >= COST_DUMP_WAIT_PERIODS;
 }

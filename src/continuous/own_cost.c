@@ -83,12 +83,19 @@ void own_cost_measure(struct own_cost *cost, pid_t session, uint64_t now_ms)
     double cpu_seconds = (double)sum.ticks / (double)sysconf(_SC_CLK_TCK);
     double seconds = (double)(now_ms - cost->measured_ms) / 1000;
     /* A session's process that ended takes its time with it. */
+    cost->used_s = 0;
     if (cost->measured_ms == 0) {
         cost->cpu_share = NAN;
+        cost->began_ms = now_ms;
     } else if (cpu_seconds >= cost->cpu_seconds && seconds > 0) {
-        double share = (cpu_seconds - cost->cpu_seconds) / seconds;
+        /* At first it is the mean of all: a start costs more than what follows. */
+        double elapsed = (double)(now_ms - cost->began_ms) / 1000;
+        cost->used_s = cpu_seconds - cost->cpu_seconds;
+        double share = cost->used_s / seconds;
         double before = isnan(cost->cpu_share) ? share : cost->cpu_share;
-        cost->cpu_share = share + (before - share) * exp(-seconds / AVERAGE_S);
+        double kept =
+            elapsed < AVERAGE_S ? 1 - seconds / elapsed : exp(-seconds / AVERAGE_S);
+        cost->cpu_share = share + (before - share) * kept;
     }
     cost->cpu_seconds = cpu_seconds;
     cost->memory_bytes = sum.bytes;

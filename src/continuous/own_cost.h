@@ -14,7 +14,8 @@ struct own_cost {
     double cpu_seconds;
     double cpu_share;      /* of one processor, over the last minutes; NAN: unknown */
     uint64_t memory_bytes; /* memory shared by n processes counts one part in n in each */
-    uint64_t measured_ms;
+    uint64_t began_ms, measured_ms;
+    double used_s; /* since the last measurement, as far as is known */
 };
 
 /* Measure. `session`: the session's process, 0 if unknown; now_ms: CLOCK_MONOTONIC. */

@@ -261,6 +261,38 @@ static void test_own_cost(void **context)
     assert_int_equal(cost_control_step(&control, NAN, 0.005, 0, 0, now_ms), COST_FINE);
 }
 
+/* The start costs more than the bound. Dumps wait for it, not for ever, and the bound holds. */
+static void test_dumps_wait_for_their_processor_time(void **context)
+{
+    (void)context;
+    const double bound = 0.005, base = 0.001;
+    struct cost_control control;
+    double used = 0, dumps = 0;
+    uint64_t due_ms = 60000;
+    cost_control_begin(&control, 0);
+    for (uint64_t now_ms = 10000; now_ms <= 1200000; now_ms += 10000) {
+        double cost = base * 10 + (now_ms == 10000 ? 0.2 : 0); /* it attaches to the programs */
+        if (now_ms >= due_ms && cost_control_may_dump(&control, bound, (double)(now_ms - due_ms) / 60000)) {
+            cost += dumps < 3 ? 0.5 / (dumps + 1) : 0.05; /* the first have most of the names */
+            dumps++;
+            while (due_ms <= now_ms)
+                due_ms += 60000;
+        }
+        used += cost;
+        cost_control_spend(&control, cost, 10, bound);
+        /* Beyond the bound there are the first dump and the start. */
+        assert_true(used <= bound * (double)now_ms / 1000 + 0.5 + 0.2);
+        if (now_ms >= 300000)
+            assert_true(used <= 1.05 * bound * (double)now_ms / 1000);
+    }
+    assert_true(dumps >= 14);
+    /* What costs too much in any case is dumped all the same. */
+    cost_control_spend(&control, 100, 10, bound);
+    assert_false(cost_control_may_dump(&control, bound, COST_DUMP_WAIT_PERIODS - 0.1));
+    assert_true(cost_control_may_dump(&control, bound, COST_DUMP_WAIT_PERIODS));
+    assert_true(cost_control_may_dump(&control, 0, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_begins_fine),
         cmocka_unit_test(test_follows_the_program),
         cmocka_unit_test(test_own_cost),
+        cmocka_unit_test(test_dumps_wait_for_their_processor_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
