@@ -33,6 +33,7 @@ struct fixture {
     struct profile_sample rows[ROWS];
     const struct profile_sample *samples[ROWS];
     struct periods *periods;
+    bool is_calibrated; /* the estimates add up to the exact totals */
 };
 
 static void begin(struct fixture *fixture)
@@ -103,6 +104,13 @@ static struct period *dump(struct fixture *fixture)
     fixture->dump.total = (struct trace_figures){0};
     for (int i = 0; i < ROWS; i++)
         trace_figures_add(&fixture->dump.total, &fixture->rows[i].figures);
+    if (fixture->is_calibrated) {
+        const struct trace_figures *total = &fixture->dump.total;
+        fixture->dump.exact_bytes = (uint64_t)(total->allocated_bytes + 0.5);
+        fixture->dump.exact_calls = (uint64_t)(total->allocated_count + 0.5);
+        fixture->dump.sampled_bytes = total->allocated_bytes * 1.02;
+        fixture->dump.sampled_calls = total->allocated_count * 1.02;
+    }
     struct period *periods =
         periods_make(fixture->periods, &fixture->profile, 1000000000, &count, &lost);
     assert_int_equal(count, 1);
@@ -159,11 +167,11 @@ static const struct profile_sample *row_of(const struct profile *profile, const 
     return NULL;
 }
 
-static void the_file_of_a_period_has_the_limits_of_the_dump(void **state)
+static void check_limits_of_a_file(bool is_calibrated)
 {
     struct fixture fixture;
-    (void)state;
     begin(&fixture);
+    fixture.is_calibrated = is_calibrated;
     allocate(&fixture, 0, 40, 10000, false);
     allocate(&fixture, 0, 30, 90000, false);
     profile_free(file_of(dump(&fixture)));
@@ -181,6 +189,18 @@ static void the_file_of_a_period_has_the_limits_of_the_dump(void **state)
     assert_true(hold->figures.samples == 0);
     profile_free(profile);
     end(&fixture);
+}
+
+static void the_file_of_a_period_has_the_limits_of_the_dump(void **state)
+{
+    (void)state;
+    check_limits_of_a_file(false);
+}
+
+static void so_has_that_of_a_calibrated_dump(void **state)
+{
+    (void)state;
+    check_limits_of_a_file(true);
 }
 
 static void a_period_has_its_own_exact_totals(void **state)
@@ -226,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_file_of_a_period_has_the_limits_of_the_dump),
+        cmocka_unit_test(so_has_that_of_a_calibrated_dump),
         cmocka_unit_test(a_period_has_its_own_exact_totals),
         cmocka_unit_test(a_period_that_lost_samples_is_partial),
     };
