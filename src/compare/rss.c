@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compare/estimates.h"
+#include "profile/process_memory.h"
 #include "util/format_bytes.h"
 
 #define DEVIATIONS 1.96 /* 95 % of a normal distribution */
@@ -69,12 +70,14 @@ const struct rss_kind rss_kinds[MEMORY_KINDS] = {
 void rss_table_fill(struct rss_table *table, const struct memory_snapshot *snapshot)
 {
     struct memory_part sum = memory_snapshot_sum(snapshot);
-    *table = (struct rss_table){.rss_bytes = sum.rss_bytes, .swap_bytes = sum.swap_bytes};
+    *table = (struct rss_table){.rss_bytes = sum.rss_bytes,
+                                .swap_bytes = sum.swap_bytes,
+                                .profiler_bytes = snapshot->parts[MEMORY_PROFILER].rss_bytes};
     add_of_allocator(table, snapshot);
     for (size_t i = 1; i < MEMORY_KINDS; i++) {
         enum memory_kind kind = rss_kinds[i].kind;
         const struct memory_part *part = &snapshot->parts[kind];
-        if (part->rss_bytes > 0)
+        if (part->rss_bytes > 0 && kind != MEMORY_PROFILER)
             add(table, (struct rss_row){memory_kind_names[kind], rss_kinds[i].text,
                                         (int64_t)part->rss_bytes, -1, RSS_MEASURED, kind});
     }
@@ -86,19 +89,6 @@ const char rss_why_no_snapshot[] =
     "The trace has no memory snapshot of this process: the process ended before the first one "
     "(taken within a second), its memory could not be read, or another version of heapprofd "
     "recorded the profile.";
-
-/* Return the last memory snapshot before the dump. */
-static const struct memory_snapshot *snapshot_of(const struct profile *profile, uint32_t process,
-                                                 const struct profile_dump *dump)
-{
-    const struct memory_snapshot *found = NULL;
-    for (size_t i = 0; i < profile->memory_snapshot_count; i++) {
-        const struct profile_memory_snapshot *snapshot = &profile->memory_snapshots[i];
-        if (snapshot->process == process && snapshot->order <= dump->order)
-            found = &snapshot->values;
-    }
-    return found;
-}
 
 /* Return the bytes live in libc.mmap at the dump of this number, from 1, or the last for 0; < 0:
  * not profiled. */
@@ -121,21 +111,10 @@ struct rss_moment rss_moment_of(const struct profile *profile, const struct prof
         .process = &profile->processes[heap->process],
         .heap = heap,
         .dump = dump,
-        .snapshot = snapshot_of(profile, heap->process, dump),
+        .snapshot = process_memory_snapshot(profile, heap->process, dump),
+        .timeline_bytes = process_memory_of_timeline(&profile->processes[heap->process], dump),
         .mapped_bytes = mapped_of(profile, heap->process, mapped_number),
     };
-}
-
-uint64_t rss_of_timeline(const struct rss_moment *moment)
-{
-    const struct profile_process *process = moment->process;
-    uint64_t rss = 0;
-    for (size_t i = 0; i < process->timeline_count; i++) {
-        const struct profile_memory_point *point = &process->timeline[i];
-        if (point->boottime_ns <= moment->dump->boottime_ns && point->rss_bytes > 0)
-            rss = point->rss_bytes;
-    }
-    return rss;
 }
 
 static double age_seconds(const struct rss_moment *moment)
@@ -252,6 +231,7 @@ static void write_memory(struct json_writer *json, const struct rss_moment *mome
     write_rows(json, "other_rows", table.rows + table.allocator_count,
                table.count - table.allocator_count, snapshot);
     json_unsigned(json, "rss_bytes", table.rss_bytes);
+    json_unsigned(json, "profiler_bytes", table.profiler_bytes);
     json_unsigned(json, "swap_bytes", table.swap_bytes);
     json_array(json, "not_known");
     rss_caveats(moment, &table, write_caveat, json);
@@ -265,7 +245,7 @@ void rss_write_json(struct json_writer *json, const char *key, const struct rss_
     json_string(json, "process", moment->process->name);
     json_unsigned(json, "dump", (size_t)(moment->dump - moment->heap->dumps) + 1);
     json_unsigned(json, "dumps", moment->heap->dump_count);
-    json_unsigned(json, "timeline_rss_bytes", rss_of_timeline(moment));
+    json_unsigned(json, "timeline_rss_bytes", moment->timeline_bytes);
     json_bool(json, "known", moment->snapshot != NULL);
     if (moment->snapshot != NULL)
         write_memory(json, moment);

@@ -32,11 +32,11 @@ struct rss_row {
 #define RSS_ROWS_MAX 16u
 
 /* Rows [0, allocator_count) are the allocator's memory, the others the rest. All rows add up to
- * rss_bytes. */
+ * rss_bytes, the program's memory. The profiler's own is beside it. */
 struct rss_table {
     struct rss_row rows[RSS_ROWS_MAX];
     size_t count, allocator_count;
-    uint64_t allocator_bytes, rss_bytes, swap_bytes;
+    uint64_t allocator_bytes, rss_bytes, swap_bytes, profiler_bytes;
 };
 
 void rss_table_fill(struct rss_table *table, const struct memory_snapshot *snapshot);
@@ -58,6 +58,7 @@ struct rss_moment {
     const struct profile_heap *heap;
     const struct profile_dump *dump;
     const struct memory_snapshot *snapshot; /* the last before the dump; NULL: none */
+    uint64_t timeline_bytes;                /* process_memory_of_timeline() */
     double mapped_bytes;                    /* live in libc.mmap; < 0: not profiled */
 };
 
@@ -68,9 +69,6 @@ struct rss_moment rss_moment_of(const struct profile *profile, const struct prof
 
 /* Why a moment may have no snapshot, in words. */
 extern const char rss_why_no_snapshot[];
-
-/* Return the RSS at the dump from the timeline; 0: unknown. */
-uint64_t rss_of_timeline(const struct rss_moment *moment);
 
 /* Pass each caveat of the table to `take`. */
 typedef void rss_caveat_fn(void *context, const char *text);

@@ -115,9 +115,10 @@ static void put_end(const struct writer *writer, const struct process_end *end)
 {
     put(writer,
         "memory at its end: resident %" PRIu64 ", limit %" PRIu64 ", in use %" PRIu64
-        ", peak %" PRIu64 ", oom_kills %s, cgroup %s",
+        ", peak %" PRIu64 ", oom_kills %s, profiler %" PRIu64 ", cgroup %s",
         end->rss_bytes, end->limit_bytes, end->used_bytes, end->peak_bytes,
-        process_end_oom_kills_name(end), end->cgroup != NULL ? end->cgroup : "");
+        process_end_oom_kills_name(end), end->profiler_rss_bytes,
+        end->cgroup != NULL ? end->cgroup : "");
 }
 
 void pprof_period_comments(const struct profile *profile, const struct profile_heap *heap,

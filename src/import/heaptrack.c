@@ -301,6 +301,7 @@ static int take_rss(struct reading *reading, const char *at, struct error *error
                                       .heap_bytes = reading->live,
                                       .rss_file_bytes = PROFILE_UNKNOWN_BYTES,
                                       .rss_shmem_bytes = PROFILE_UNKNOWN_BYTES,
+                                      .profiler_bytes = PROFILE_UNKNOWN_BYTES,
                                       .swap_bytes = PROFILE_UNKNOWN_BYTES};
     return 0;
 }

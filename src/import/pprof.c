@@ -118,10 +118,17 @@ static void take_memory_at_end(struct pprof_reading *reading, const char *text)
     int at = 0;
     if (sscanf(text,
                "resident %" SCNu64 ", limit %" SCNu64 ", in use %" SCNu64 ", peak %" SCNu64
-               ", oom_kills %31[a-z_], cgroup %n",
+               ", oom_kills %31[a-z_], %n",
                &end->rss_bytes, &end->limit_bytes, &end->used_bytes, &end->peak_bytes, oom_kills,
                &at) < 5)
         return;
+    text += at;
+    at = 0;
+    /* Older files do not have it. */
+    if (sscanf(text, "profiler %" SCNu64 ", %n", &end->profiler_rss_bytes, &at) == 1)
+        text += at;
+    at = 0;
+    (void)!sscanf(text, "cgroup %n", &at);
     for (uint32_t kind = 0; kind < OOM_KILLS_VALUES; kind++) {
         const struct process_end named = {.oom_kills = kind};
         if (strcmp(process_end_oom_kills_name(&named), oom_kills) == 0)

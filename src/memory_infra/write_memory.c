@@ -455,6 +455,8 @@ static void take_snapshot(const struct memory_snapshot *snapshot, const struct w
     };
     struct totals totals = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
+        if (i == MEMORY_PROFILER)
+            continue;
         totals.resident += snapshot->parts[i].rss_bytes;
         totals.mapped += snapshot->parts[i].mapped_bytes;
         totals.swapped += snapshot->parts[i].swap_bytes;

@@ -189,12 +189,16 @@ struct profile_heap {
 };
 
 #define PROFILE_UNKNOWN_BYTES UINT64_MAX
+#define PROFILE_BYTES_MAX (UINT64_C(1) << 56) /* sums do not overflow */
 
+/* The resident bytes are the program's own, without the profiler's. If these are unknown, as in
+ * older traces and those of other profilers, they are included. */
 struct profile_memory_point {
     uint64_t boottime_ns;
     uint64_t rss_bytes, rss_anon_bytes, vm_bytes, heap_bytes; /* 0: unknown */
     /* PROFILE_UNKNOWN_BYTES: unknown, as in older traces of ours */
     uint64_t rss_file_bytes, rss_shmem_bytes, swap_bytes;
+    uint64_t profiler_bytes; /* PROFILE_UNKNOWN_BYTES: unknown */
 };
 
 struct profile_process {

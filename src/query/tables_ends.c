@@ -41,6 +41,7 @@ END(limit_size, size_or_null(end->limit_bytes))
 END(used_size, size_or_null(end->used_bytes))
 END(peak_size, size_or_null(end->peak_bytes))
 END(rss_size, size_or_null(end->rss_bytes))
+END(profiler_rss_size, size_or_null(end->profiler_rss_bytes))
 #undef END
 
 static const struct query_column end_columns[] = {
@@ -59,8 +60,10 @@ static const struct query_column end_columns[] = {
      "most that the cgroup with that limit was seen to use in the last seconds; NULL: unknown",
      .get = end_used_size},
     {"peak_size", INT, "its highest use; NULL: unknown", .get = end_peak_size},
-    {"rss_size", INT, "resident bytes of the process at the last look; NULL: unknown",
+    {"rss_size", INT, "resident bytes of the program at the last look; NULL: unknown",
      .get = end_rss_size},
+    {"profiler_rss_size", INT, "the profiler's own beside it; NULL: unknown, and part of rss_size",
+     .get = end_profiler_rss_size},
 };
 
 const struct query_table query_end_tables[] = {

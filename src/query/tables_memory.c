@@ -47,6 +47,7 @@ TIMELINE(rss_file_size, part_or_null(point->rss_file_bytes))
 TIMELINE(rss_shmem_size, part_or_null(point->rss_shmem_bytes))
 TIMELINE(swap_size, part_or_null(point->swap_bytes))
 TIMELINE(vm_size, size_or_null(point->vm_bytes))
+TIMELINE(profiler_size, part_or_null(point->profiler_bytes))
 #undef TIMELINE
 
 static const struct query_column timeline_columns[] = {
@@ -54,13 +55,16 @@ static const struct query_column timeline_columns[] = {
     {"upid", INT, "process", .get = timeline_upid, .lookup = QUERY_INDEXED},
     {"live_size", INT, "live bytes of all its profiled heaps; NULL: unknown",
      .get = timeline_live_size},
-    {"rss_size", INT, "resident bytes; NULL: unknown", .get = timeline_rss_size},
+    {"rss_size", INT, "resident bytes of the program; NULL: unknown", .get = timeline_rss_size},
     {"rss_anon_size", INT, "part of these without a file", .get = timeline_rss_anon_size},
     {"vm_size", INT, "bytes of address space", .get = timeline_vm_size},
     {"rss_file_size", INT, "resident bytes of files; NULL: unknown", .get = timeline_rss_file_size},
     {"rss_shmem_size", INT, "resident shared memory; NULL: unknown",
      .get = timeline_rss_shmem_size},
     {"swap_size", INT, "bytes swapped out; NULL: unknown", .get = timeline_swap_size},
+    {"profiler_size", INT,
+     "resident bytes of the profiler beside these; NULL: unknown, and part of them",
+     .get = timeline_profiler_size},
 };
 
 /* --- snapshots --- */
@@ -105,7 +109,8 @@ static const struct query_column snapshot_columns[] = {
     {"upid", INT, "process", .get = snapshot_upid, .lookup = QUERY_INDEXED},
     {"dump_id", INT, "the next dump of the process, heap_profile.id; NULL: none",
      .get = snapshot_dump_id, .lookup = QUERY_INDEXED},
-    {"rss_size", INT, "resident bytes: the sum of hp_memory_part", .get = snapshot_rss_size},
+    {"rss_size", INT, "resident bytes of the program: the sum of hp_memory_part but for profiler",
+     .get = snapshot_rss_size},
     {"swap_size", INT, "bytes swapped out: the same sum", .get = snapshot_swap_size},
     {SNAPSHOT_MEMBER("live_size", "live bytes of malloc's heap, an estimate", live_bytes)},
     {SNAPSHOT_MEMBER("live_size_variance", "its variance", live_bytes_variance)},

@@ -49,7 +49,7 @@ struct memory_snapshot {
 /* Names of the kinds, for scripts. */
 extern const char *const memory_kind_names[MEMORY_KINDS];
 
-/* Return the sum over all kinds. */
+/* Return the program's memory: the sum over all kinds but the profiler's. */
 struct memory_part memory_snapshot_sum(const struct memory_snapshot *snapshot);
 
 /* Write a snapshot. Return 0 or a negative errno, like all of trace_writer.h. */

@@ -41,7 +41,9 @@ struct process_end {
     uint64_t
         used_bytes; /* by the cgroup with that limit: the most that was read in the last seconds */
     uint64_t peak_bytes; /* its highest use, with all that ran in it before */
-    uint64_t rss_bytes;  /* resident memory of the process, as last read before the end */
+    /* Resident memory, as last read before the end: the program's, and the profiler's own beside
+     * it. If that is unknown, rss_bytes includes it. */
+    uint64_t rss_bytes, profiler_rss_bytes;
 };
 
 /* Take how, code and core_dumped from a status of waitpid; -1: unknown. */

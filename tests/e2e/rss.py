@@ -78,6 +78,7 @@ class Table:
                             for line in text.splitlines())
                 check(found, f"{row['name']} is not in the text as {row['bytes']:,}")
         check(f"{self.process['rss_bytes']:,}" in text, "the RSS is not in the text")
+        check(f"{self.process['profiler_bytes']:,}" in text, "the profiler's own memory is not in the text")
 
     def bytes(self, name):
         return self.rows[name]["bytes"] if name in self.rows else 0
@@ -110,8 +111,9 @@ def profiled(command, *options, wait=None, interval=4096):
 
 
 def check_total(table, truth, what):
-    """Compare with the kernel's figures: the program is idle, so its memory changes only at its end."""
-    total = table.process["rss_bytes"]
+    """Compare with the kernel's figures, which include the profiler's own memory: the program is idle, so its memory
+    changes only at its end."""
+    total = table.process["rss_bytes"] + table.process["profiler_bytes"]
     check(abs(total - truth["Rss:"]) <= truth["Rss:"] * 0.02 + 256 * 1024,
           f"{what}: RSS {total:,}, smaps {truth['Rss:']:,}")
 
@@ -122,7 +124,7 @@ def known(kind, allocator="libc.so.6"):
         table = Table(output)
         check_total(table, truth, kind)
         check(table.process["allocator"] == allocator, f"allocator {table.process['allocator']}")
-        check(0 < table.bytes("profiler") < 16 * MIB, f"profiler: {table.bytes('profiler'):,}")
+        check(0 < table.process["profiler_bytes"] < 16 * MIB, f"profiler: {table.process['profiler_bytes']:,}")
         check(table.bytes("files_clean") > 0 and table.bytes("files_written") > 0, "no files")
         check(table.bytes("main_stack") > 0, "no main stack")
         return table
@@ -133,6 +135,28 @@ def test_mapped():
     table.check_near("anonymous", 30 * MIB, MIB)
     check(table.process["allocator_bytes"] < MIB, "the program's mappings count as the allocator's")
     check(any("libc.mmap" in note for note in table.process["not_known"]), "the note about mappings is missing")
+
+
+def test_own():
+    """What is said of the program is without the profiler's ring and tables, which it would not have alone."""
+    # Every allocation is recorded: the ring is used once round, and its pages stay.
+    command = [program("resident"), "repeated"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as alone:
+        alone.stdout.readline()
+        truth = smaps_of(alone.pid)["Rss:"]
+        alone.stdin.close()
+    with profiled(command, interval=1) as (output, with_profiler):
+        heap = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]
+        text = run([TOOL, "report", output]).stdout.decode()
+        peak = run([TOOL, "query", output, "select max(rss_size) from hp_timeline where profiler_size > 0"]).stdout
+        rows = Table(output).process["rss_bytes"]
+    own, ours = heap["peak_rss_bytes"], heap["peak_rss_profiler_bytes"]
+    check(with_profiler["Rss:"] > truth + 8 * MIB, f"the ring is not used: {with_profiler['Rss:']:,}, alone {truth:,}")
+    # Which pages of files the kernel maps around the touched ones differs from run to run.
+    check(abs(own - truth) < MIB, f"resident {own:,}, alone {truth:,}")
+    check(abs(own + ours - with_profiler["Rss:"]) < MIB // 4, f"{own:,} and {ours:,} of {with_profiler['Rss:']:,}")
+    check(int(peak.split()[-1]) == own and abs(rows - own) < MIB // 4, f"{peak} in SQL, {rows:,} in the table, {own:,}")
+    check("and the profiler's own 8." in text, f"{text!r}")
 
 
 def test_shared():
@@ -180,7 +204,7 @@ def test_each_dump():
         for table in first, last:
             check(table.process["seconds_before_dump"] == 0,
                   f"of another moment: {table.process['seconds_before_dump']} s before")
-            check(table.bytes("profiler") > 0, "the profiler's own memory is missing")
+            check(table.process["profiler_bytes"] > 0, "the profiler's own memory is missing")
 
 
 def test_ended_before():

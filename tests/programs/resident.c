@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* resident KIND: takes known sizes of a kind of memory, prints "ready", and waits for input. */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MIB (1u << 20)
@@ -33,9 +35,11 @@ static int begin_threads(void)
     return 0;
 }
 
-static int map_and_touch(int flags)
+static int map_and_touch(int flags, bool by_syscall)
 {
-    char *memory = mmap(NULL, 50 * MIB, PROT_READ | PROT_WRITE, flags, -1, 0);
+    const int protection = PROT_READ | PROT_WRITE;
+    char *memory = by_syscall ? (char *)syscall(SYS_mmap, NULL, 50 * MIB, protection, flags, -1, 0)
+                              : mmap(NULL, 50 * MIB, protection, flags, -1, 0);
     if (memory == MAP_FAILED)
         return 1;
     memset(memory, 1, 30 * MIB);
@@ -82,15 +86,30 @@ static int round_up(void)
     return 0;
 }
 
+/* Many calls, and little memory. */
+static int repeat(void)
+{
+    for (int i = 0; i < 300000; i++) {
+        char *volatile piece = malloc(100);
+        if (piece == NULL)
+            return 1;
+        piece[0] = 1;
+        free(piece);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
     int code = strcmp(kind, "threads") == 0     ? begin_threads()
-               : strcmp(kind, "mapped") == 0    ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS)
-               : strcmp(kind, "shared") == 0    ? map_and_touch(MAP_SHARED | MAP_ANONYMOUS)
+               : strcmp(kind, "mapped") == 0    ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS, false)
+               : strcmp(kind, "syscall") == 0   ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS, true)
+               : strcmp(kind, "shared") == 0    ? map_and_touch(MAP_SHARED | MAP_ANONYMOUS, false)
                : strcmp(kind, "freed") == 0     ? fragment()
                : strcmp(kind, "untouched") == 0 ? keep_untouched()
                : strcmp(kind, "rounded") == 0   ? round_up()
+               : strcmp(kind, "repeated") == 0  ? repeat()
                                                 : 2;
     if (code != 0)
         return code;

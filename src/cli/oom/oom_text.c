@@ -34,6 +34,7 @@ static void print_facts(const struct oom_death *death, FILE *out)
     fputs("\n  memory        ", out);
     print_size(out, "resident", end->rss_bytes);
     fputs(end->rss_bytes > 0 ? " at the last look" : "resident size unknown", out);
+    print_size(out, ", and the profiler's own", end->profiler_rss_bytes);
     print_size(out, "; limit of its cgroup", end->limit_bytes);
     print_size(out, ", seen in use", end->limit_bytes > 0 ? end->used_bytes : 0);
     print_size(out, ", its highest use", end->limit_bytes > 0 ? end->peak_bytes : 0);

@@ -7,15 +7,6 @@
 
 #include "util/ranked.h"
 
-uint64_t report_peak_rss(const struct profile_process *process)
-{
-    uint64_t peak = 0;
-    for (size_t i = 0; i < process->timeline_count; i++)
-        if (process->timeline[i].rss_bytes > peak)
-            peak = process->timeline[i].rss_bytes;
-    return peak;
-}
-
 int32_t report_pid_of_stream(const struct profile *profile, const struct profile_stream *stream)
 {
     return stream->process != PROFILE_NONE ? profile->processes[stream->process].pid : 0;

@@ -54,8 +54,6 @@ bool report_parse_groups(const char *text, enum grouping_key by[2]);
 size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count);
 
-uint64_t report_peak_rss(const struct profile_process *process);
-
 /* Return the pid of a stream's process; 0: unknown. */
 int32_t report_pid_of_stream(const struct profile *profile, const struct profile_stream *stream);
 

@@ -13,6 +13,7 @@
 #include "export/view.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
+#include "profile/process_memory.h"
 #include "util/json_writer.h"
 
 /* What all sections of the report need. */
@@ -223,7 +224,7 @@ static void print_head(struct json_writer *json, const struct profile *profile,
 {
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
-    uint64_t peak_rss = report_peak_rss(process);
+    const struct process_peak peak_rss = process_memory_peak(process);
     json_signed(json, "pid", process->pid);
     if (process->mean_processes > 0)
         json_number(json, "mean_processes", process->mean_processes);
@@ -237,7 +238,10 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_unsigned(json, "dumps", heap->dump_count);
     json_unsigned(json, "heap_samples", status->heap_samples);
     json_unsigned(json, "unwinding_errors", status->unwinding_errors);
-    json_number(json, "peak_rss_bytes", peak_rss == 0 ? (double)NAN : (double)peak_rss);
+    json_number(json, "peak_rss_bytes", peak_rss.bytes == 0 ? (double)NAN : (double)peak_rss.bytes);
+    json_number(json, "peak_rss_profiler_bytes",
+                peak_rss.profiler_bytes == PROFILE_UNKNOWN_BYTES ? (double)NAN
+                                                                 : (double)peak_rss.profiler_bytes);
     json_unsigned(json, "blocked_us", status->blocked_us);
     json_number(json, "peak_live_bytes",
                 export_view_is_unknown(heap, EXPORT_MAX) ? (double)NAN

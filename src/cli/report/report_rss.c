@@ -87,7 +87,7 @@ static void print_note(void *context, const char *text)
 
 static void print_missing(const struct rss_moment *moment, FILE *out)
 {
-    uint64_t rss = rss_of_timeline(moment);
+    uint64_t rss = moment->timeline_bytes;
     struct profile_estimate live = estimate_of_dump(moment->dump, EXPORT_SPACE);
     fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live.bytes)).bytes,
             source_texts[RSS_ESTIMATED]);
@@ -125,6 +125,8 @@ static void print_text(const struct rss_moment *moment, FILE *out)
     for (size_t i = table.allocator_count; i < table.count; i++)
         print_row(&table.rows[i], moment->snapshot, out);
     fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);
+    fprintf(out, "  %-54s %17s  measured\n", "the profiler's own memory, not part of it",
+            format_count((double)table.profiler_bytes).bytes);
     fprintf(out, "  %-54s %17s  measured\n\n", "swapped out, not part of the RSS",
             format_count((double)table.swap_bytes).bytes);
     rss_caveats(moment, &table, print_note, out);

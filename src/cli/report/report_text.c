@@ -15,6 +15,7 @@
 #include "cli/report/unwind_gaps.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
+#include "profile/process_memory.h"
 
 #define BRIEF_LINES 5
 
@@ -125,6 +126,19 @@ static void print_peak(const struct printer *printer)
     }
     fputs("  peak          ", printer->out);
     print_total(printer, estimate_peak_bytes(printer->heap, printer->dump), &peak, false);
+}
+
+static void print_resident(const struct profile_process *process, FILE *out)
+{
+    const struct process_peak peak = process_memory_peak(process);
+    if (peak.bytes == 0)
+        return;
+    fprintf(out, "; resident memory reached %s", format_bytes((double)peak.bytes).bytes);
+    if (peak.profiler_bytes == PROFILE_UNKNOWN_BYTES)
+        fputs(", the profiler's included", out);
+    else
+        fprintf(out, ", and the profiler's own %s",
+                format_bytes((double)peak.profiler_bytes).bytes);
 }
 
 /* Print one line of figures that disagree; `amount` formats them. */
@@ -260,9 +274,7 @@ static void print_facts(const struct printer *printer)
     print_allocated(printer);
     print_live(printer);
     print_peak(printer);
-    if (report_peak_rss(process) > 0)
-        fprintf(out, "; resident memory reached %s",
-                format_bytes((double)report_peak_rss(process)).bytes);
+    print_resident(process, out);
     print_samples(printer);
     print_filter(printer);
     print_losses(printer);

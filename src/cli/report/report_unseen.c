@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/print/wrap.h"
+#include "profile/process_memory.h"
 #include "trace/intern.h"
 
 #define UNPROFILED_NAMES 20u /* printed for each reason */
@@ -74,7 +75,7 @@ int report_unseen_make(struct report_unseen *groups, const struct profile *profi
             break;
         }
         struct unseen_group *group = &groups->items[groups->ids[i] - 1];
-        uint64_t peak = report_peak_rss(process);
+        uint64_t peak = process_memory_peak(process).bytes;
         group->first = group->count++ == 0 ? i : group->first;
         group->rss_bytes = peak > group->rss_bytes ? peak : group->rss_bytes;
     }

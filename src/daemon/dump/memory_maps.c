@@ -20,7 +20,7 @@
 #define GUARD_BYTES_MAX (1u << 20)
 /* Alignment and greatest size of the C library's further arenas (HEAP_MAX_SIZE). */
 #define ARENA_BYTES (64u << 20)
-#define CLIENT_NAME "libheapprofd_client"
+#define CLIENT_NAME "libheapprofd_" /* preloaded, linked or attached */
 
 static bool begins_with(const char *text, const char *beginning)
 {
@@ -52,7 +52,8 @@ static struct memory_map map_of(const struct process_map *from)
                              .kind = kind_of_name(from->path),
                              .readable = from->readable,
                              .writable = from->writable,
-                             .unnamed = from->path[0] == '\0'};
+                             .unnamed = from->path[0] == '\0',
+                             .is_shmem = begins_with(from->path, "/memfd:")};
     map.file_is_written = map.kind == MEMORY_FILES_CLEAN && map.writable && !from->shared;
     return map;
 }
@@ -96,6 +97,8 @@ static void read_detail(const char *line, struct memory_maps *maps)
             map->anonymous_bytes = kb * 1024;
         break;
     case 'S':
+        if (has_name(line, "Shared_Clean", &kb) || has_name(line, "Shared_Dirty", &kb))
+            map->shared_bytes += kb * 1024;
         if (has_name(line, "Swap", &kb))
             map->swap_bytes = kb * 1024;
         if (has_name(line, "SwapPss", &kb)) {

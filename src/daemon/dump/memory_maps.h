@@ -20,9 +20,11 @@ struct memory_map {
     uint64_t start, end;
     uint64_t rss_bytes, swap_bytes;
     uint64_t anonymous_bytes; /* of a file mapping: private copies of its pages */
+    uint64_t shared_bytes;    /* resident, and mapped by other processes, too */
     enum memory_kind kind;    /* FILES_CLEAN for files; their written pages are anonymous_bytes */
     bool readable, writable, unnamed, file_is_written;
-    bool ours; /* has the flags of the client's tables */
+    bool is_shmem; /* of a memfd */
+    bool ours;     /* has the flags of the client's tables */
     /* In a mapping that is not the allocator's: the part that allocations with a mapping of their
      * own have in it. The kernel merges neighbours, whoever mapped them. */
     double allocator_rss, allocator_swap;

@@ -28,6 +28,8 @@
 
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
+#define PAGE_IS_OF_FILE (UINT64_C(1) << 61)
+#define PAGE_IS_EXCLUSIVE (UINT64_C(1) << 56)
 
 /* The usual limit of a stack, assumed also if the limit of a process is lower. */
 #define STACK_BYTES (8u << 20)
@@ -188,10 +190,81 @@ static void take_sums(struct trace_smaps_sums *sums, const struct survey *survey
     const struct memory_maps *maps = &survey->maps;
     sums->boottime_ns = survey->snapshot->boottime_ns;
     sums->pid = survey->snapshot->pid;
-    sums->rss_kb = memory_snapshot_sum(survey->snapshot).rss_bytes / 1024;
+    sums->rss_kb = (memory_snapshot_sum(survey->snapshot).rss_bytes +
+                    survey->snapshot->parts[MEMORY_PROFILER].rss_bytes) /
+                   1024;
     sums->pss_kb = maps->has_pss ? maps->pss_kb : TRACE_UNKNOWN;
     sums->swap_pss_kb = maps->has_swap_pss ? maps->swap_pss_kb : TRACE_UNKNOWN;
 }
+
+/* --- the profiler's own memory --- */
+
+/* Note which mappings are the profiler's own. Of more than fit, the rest is left out: it counts as
+ * the program's then. */
+static void note_own(struct memory_watch *watch, const struct memory_maps *maps)
+{
+    watch->own_count = 0;
+    for (size_t i = 0; i < maps->count && watch->own_count < MEMORY_OWN_RANGES_MAX; i++) {
+        const struct memory_map *map = &maps->items[i];
+        if (map->kind == MEMORY_PROFILER)
+            watch->own[watch->own_count++] =
+                (struct memory_own_range){map->start, map->end, map->shared_bytes, map->is_shmem};
+    }
+}
+
+struct own_pages {
+    uint64_t anonymous, of_file;
+    uint64_t doubtful; /* anonymous; either shared with a child, or the kernel's zero page */
+};
+
+static bool count_own(int pagemap, const struct memory_own_range *range, uint64_t page_bytes,
+                      struct own_pages *pages)
+{
+    uint64_t states[PAGES_AT_ONCE];
+    uint64_t first = range->start / page_bytes, left = range->end / page_bytes - first;
+    while (left > 0) {
+        uint64_t some = left < PAGES_AT_ONCE ? left : PAGES_AT_ONCE;
+        if (pread(pagemap, states, some * sizeof(*states), (off_t)(first * sizeof(*states))) !=
+            (ssize_t)(some * sizeof(*states)))
+            return false;
+        for (uint64_t i = 0; i < some; i++) {
+            if ((states[i] & PAGE_IS_PRESENT) == 0)
+                continue;
+            pages->of_file += (states[i] & PAGE_IS_OF_FILE) != 0;
+            pages->anonymous +=
+                (states[i] & (PAGE_IS_OF_FILE | PAGE_IS_EXCLUSIVE)) == PAGE_IS_EXCLUSIVE;
+            pages->doubtful += (states[i] & (PAGE_IS_OF_FILE | PAGE_IS_EXCLUSIVE)) == 0;
+        }
+        first += some;
+        left -= some;
+    }
+    return true;
+}
+
+void memory_watch_read_own(const struct memory_watch *watch, struct trace_memory_point *point)
+{
+    uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE), anon = 0, file = 0, shmem = 0;
+    int pagemap = watch->own_count > 0 ? process_file_open(point->pid, "pagemap") : -1;
+    if (pagemap < 0)
+        return;
+    for (size_t i = 0; i < watch->own_count; i++) {
+        const struct memory_own_range *range = &watch->own[i];
+        struct own_pages pages = {0};
+        if (!count_own(pagemap, range, page_bytes, &pages)) {
+            close(pagemap);
+            return;
+        }
+        uint64_t shared = range->shared_bytes / page_bytes;
+        anon += pages.anonymous + (pages.doubtful < shared ? pages.doubtful : shared);
+        *(range->is_shmem ? &shmem : &file) += pages.of_file;
+    }
+    close(pagemap);
+    point->profiler_anon_bytes = anon * page_bytes;
+    point->profiler_file_bytes = file * page_bytes;
+    point->profiler_shmem_bytes = shmem * page_bytes;
+}
+
+/* --- snapshots --- */
 
 void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                                 const char *allocator, bool with_rollup)
@@ -225,6 +298,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
         snapshot.untouched_bytes = snapshot.swapped_bytes = 0;
     memory_maps_sum(&survey.maps, snapshot.parts);
     take_sums(&sums, &survey);
+    if (snapshot.parts[MEMORY_PROFILER].mappings > 0)
+        note_own(watch, &survey.maps);
     memory_maps_clear(&survey.maps);
     if (survey.pagemap >= 0)
         close(survey.pagemap);

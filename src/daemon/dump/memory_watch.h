@@ -13,7 +13,17 @@
 #include "trace/memory_snapshot.h"
 #include "trace/write/trace_timeline.h"
 
+/* A mapping of the profiler's own, in the process. */
+struct memory_own_range {
+    uint64_t start, end;
+    uint64_t shared_bytes; /* as in struct memory_map */
+    bool is_shmem;         /* its pages of files are of a memfd */
+};
+#define MEMORY_OWN_RANGES_MAX 64u
+
 struct memory_watch {
+    struct memory_own_range own[MEMORY_OWN_RANGES_MAX]; /* at the last snapshot */
+    size_t own_count;
     struct memory_snapshot last;
     struct trace_smaps_sums sums; /* of the same reading */
     bool has_last;
@@ -27,6 +37,10 @@ struct memory_watch {
  * read, the last snapshot stays. */
 void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
                                 const char *allocator, bool with_rollup);
+
+/* Read how much of the process's resident memory is the profiler's own at present, into the point.
+ * It stays unknown before the first snapshot, which finds the mappings. */
+void memory_watch_read_own(const struct memory_watch *watch, struct trace_memory_point *point);
 
 /* Return whether it is time for the next snapshot. `processes` are watched in the same way. */
 bool memory_watch_is_due(const struct memory_watch *watch, size_t processes);

@@ -68,7 +68,8 @@ void session_write_process_end(struct session *session, struct target *target, i
     struct process_end end = {.pid = target->info.pid,
                               .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
                               .oom_kills = find_oom_kills(session, target),
-                              .rss_bytes = target->rss_bytes};
+                              .rss_bytes = target->rss_bytes,
+                              .profiler_rss_bytes = target->profiler_rss_bytes};
     struct memory_cgroup *limiting = memory_cgroup_limiting(target->cgroup);
     process_end_set_status(&end, exit_status);
     if (target->cgroup != NULL && !target->cgroup->is_machine)

@@ -56,7 +56,8 @@ struct target {
     struct thread_watch threads;
     uint64_t counters_due_ms, threads_due_ms; /* CLOCK_MONOTONIC */
     uint64_t title_due_ms;                    /* CLOCK_MONOTONIC */
-    uint64_t rss_bytes;                       /* as last read; 0: unknown */
+    /* As last read, of the program and of the profiler; 0: unknown, and part of rss_bytes. */
+    uint64_t rss_bytes, profiler_rss_bytes;
 
     /* Of its memory cgroup (session_cgroups.c). */
     struct memory_cgroup *cgroup; /* NULL: none */

@@ -7,6 +7,18 @@
 #include "daemon/session/target.h"
 #include "util/clock.h"
 
+/* Keep the last reading, for a process that ends. */
+static void note_rss(struct target *target, const struct trace_memory_point *point)
+{
+    uint64_t own =
+        point->profiler_anon_bytes == TRACE_UNKNOWN
+            ? 0
+            : point->profiler_anon_bytes + point->profiler_file_bytes + point->profiler_shmem_bytes;
+    uint64_t all = point->vm_rss_kb * 1024;
+    target->profiler_rss_bytes = own < all ? own : 0;
+    target->rss_bytes = all - target->profiler_rss_bytes;
+}
+
 void target_write_memory_point(struct target *target, struct trace_writer *writer,
                                bool process_stats)
 {
@@ -14,7 +26,9 @@ void target_write_memory_point(struct target *target, struct trace_writer *write
     /* Also without the figures of the system: a process without memory has ended. */
     if (target->image_gone || !process_watch_memory(&target->process, &point))
         return;
-    target->rss_bytes = point.vm_rss_kb * 1024;
+    if (process_stats)
+        memory_watch_read_own(&target->memory, &point);
+    note_rss(target, &point);
     point.heap_bytes = (uint64_t)ledger_live_bytes(target->ledger);
     target_announce(target, writer);
     /* The time must be later than that of the packet that names the process: readers order by

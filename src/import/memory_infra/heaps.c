@@ -528,6 +528,7 @@ static int make_timelines(struct making *making)
                 making->heap_bytes[index] < 0x1p63 ? (uint64_t)making->heap_bytes[index] : 0,
             .rss_file_bytes = PROFILE_UNKNOWN_BYTES,
             .rss_shmem_bytes = PROFILE_UNKNOWN_BYTES,
+            .profiler_bytes = PROFILE_UNKNOWN_BYTES,
             .swap_bytes = PROFILE_UNKNOWN_BYTES,
         };
         struct profile_process *made = &builder->profile->processes[process];

@@ -12,7 +12,6 @@
 
 #define SNAPSHOT(name) PB_MEMORY_SNAPSHOT_##name
 #define PART(name) PB_MEMORY_SNAPSHOT_PART_##name
-#define BYTES_MAX (UINT64_C(1) << 56) /* the sum of all kinds does not overflow */
 
 static const struct proto_member part_members[] = {
     PROTO_MEMBER(PART(RSS_BYTES), struct memory_part, rss_bytes),
@@ -32,7 +31,7 @@ static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
             kind = field.value;
         proto_store(PROTO_MEMBERS(part_members), &field, &part);
     }
-    if (status < 0 || part.rss_bytes > BYTES_MAX || part.swap_bytes > BYTES_MAX)
+    if (status < 0 || part.rss_bytes > PROFILE_BYTES_MAX || part.swap_bytes > PROFILE_BYTES_MAX)
         return -EBADMSG;
     /* A kind that only a later version has is still a part of the whole. Of two parts of one kind
      * the last counts, as of two fields. */

@@ -11,15 +11,20 @@
 
 /* --- the timeline --- */
 
-/* Live bytes of a process's heaps, in addition to the system's figures. */
+/* Live bytes of a process's heaps and the profiler's own memory, in addition to the system's
+ * figures. */
 struct heap_size {
     int32_t pid; /* 0: absent */
     uint64_t live_bytes;
+    uint64_t profiler_anon_bytes, profiler_file_bytes, profiler_shmem_bytes;
 };
 
 static const struct proto_member heap_size_members[] = {
     PROTO_MEMBER(PB_HEAP_SIZE_PID, struct heap_size, pid),
     PROTO_MEMBER(PB_HEAP_SIZE_LIVE_BYTES, struct heap_size, live_bytes),
+    PROTO_MEMBER(PB_HEAP_SIZE_PROFILER_ANON_BYTES, struct heap_size, profiler_anon_bytes),
+    PROTO_MEMBER(PB_HEAP_SIZE_PROFILER_FILE_BYTES, struct heap_size, profiler_file_bytes),
+    PROTO_MEMBER(PB_HEAP_SIZE_PROFILER_SHMEM_BYTES, struct heap_size, profiler_shmem_bytes),
 };
 
 static int add_memory_point(struct builder *builder, int32_t pid,
@@ -54,6 +59,25 @@ static uint64_t bytes_of_kb(uint64_t kb)
     return kb > UINT64_MAX / 1024 ? PROFILE_UNKNOWN_BYTES : kb * 1024;
 }
 
+static uint64_t without(uint64_t bytes, uint64_t part)
+{
+    return bytes == PROFILE_UNKNOWN_BYTES ? bytes : bytes > part ? bytes - part : 0;
+}
+
+/* Take the profiler's own memory out of the process's. The kernel counted all of it. */
+static void take_out_profiler(struct profile_memory_point *point, const struct heap_size *size)
+{
+    uint64_t anon = size->profiler_anon_bytes, file = size->profiler_file_bytes,
+             shmem = size->profiler_shmem_bytes;
+    if (anon > PROFILE_BYTES_MAX || file > PROFILE_BYTES_MAX || shmem > PROFILE_BYTES_MAX)
+        return;
+    point->profiler_bytes = anon + file + shmem;
+    point->rss_bytes = without(point->rss_bytes, point->profiler_bytes);
+    point->rss_anon_bytes = without(point->rss_anon_bytes, anon);
+    point->rss_file_bytes = without(point->rss_file_bytes, file);
+    point->rss_shmem_bytes = without(point->rss_shmem_bytes, shmem);
+}
+
 #define STATS(name, member)                                                                        \
     PROTO_MEMBER(PB_PROCESS_STATS_PROCESS_##name, struct stats_entry, member)
 
@@ -82,11 +106,13 @@ static int take_memory_point(struct builder *builder, struct proto_span message,
                                          .heap_bytes = entry.heap_bytes,
                                          .rss_file_bytes = bytes_of_kb(entry.rss_file_kb),
                                          .rss_shmem_bytes = bytes_of_kb(entry.rss_shmem_kb),
-                                         .swap_bytes = bytes_of_kb(entry.swap_kb)};
+                                         .swap_bytes = bytes_of_kb(entry.swap_kb),
+                                         .profiler_bytes = PROFILE_UNKNOWN_BYTES};
     if ((point.rss_bytes | point.rss_anon_bytes | point.vm_bytes) != 0)
         builder_mention(builder, pid, 0, packet_ns);
     if (size->pid != 0 && size->pid == pid) {
         point.heap_bytes = size->live_bytes;
+        take_out_profiler(&point, size);
         size->pid = 0;
     }
     return add_memory_point(builder, pid, &point);
@@ -96,7 +122,9 @@ static int take_memory_point(struct builder *builder, struct proto_span message,
 static int take_timeline(struct builder *builder, struct proto_span stats, struct proto_span heap,
                          uint64_t packet_ns)
 {
-    struct heap_size size = {0};
+    struct heap_size size = {.profiler_anon_bytes = PROFILE_UNKNOWN_BYTES,
+                             .profiler_file_bytes = PROFILE_UNKNOWN_BYTES,
+                             .profiler_shmem_bytes = PROFILE_UNKNOWN_BYTES};
     struct proto_field field;
     int status = 0, code = 0;
     if (heap.at != NULL && proto_read_members(PROTO_MEMBERS(heap_size_members), heap, &size) < 0)
@@ -114,7 +142,8 @@ static int take_timeline(struct builder *builder, struct proto_span stats, struc
                                            .heap_bytes = size.live_bytes,
                                            .rss_file_bytes = PROFILE_UNKNOWN_BYTES,
                                            .rss_shmem_bytes = PROFILE_UNKNOWN_BYTES,
-                                           .swap_bytes = PROFILE_UNKNOWN_BYTES});
+                                           .swap_bytes = PROFILE_UNKNOWN_BYTES,
+                                           .profiler_bytes = PROFILE_UNKNOWN_BYTES});
     return code;
 }
 

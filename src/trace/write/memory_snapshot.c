@@ -23,6 +23,8 @@ struct memory_part memory_snapshot_sum(const struct memory_snapshot *snapshot)
 {
     struct memory_part sum = {0};
     for (unsigned i = 0; i < MEMORY_KINDS; i++) {
+        if (i == MEMORY_PROFILER)
+            continue;
         sum.rss_bytes += snapshot->parts[i].rss_bytes;
         sum.swap_bytes += snapshot->parts[i].swap_bytes;
         sum.mapped_bytes += snapshot->parts[i].mapped_bytes;

@@ -32,6 +32,9 @@ static void put_heap_size(struct trace_writer *writer, const struct trace_memory
     heap.has_pid = heap.has_live_bytes = true;
     heap.pid = point->pid;
     heap.live_bytes = point->heap_bytes;
+    SET_KNOWN(&heap, profiler_anon_bytes, point->profiler_anon_bytes);
+    SET_KNOWN(&heap, profiler_file_bytes, point->profiler_file_bytes);
+    SET_KNOWN(&heap, profiler_shmem_bytes, point->profiler_shmem_bytes);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_HEAP_SIZE, &heap.base);
 }
 

@@ -22,6 +22,8 @@ struct trace_memory_point {
     bool has_oom_score_adj;
     int64_t oom_score_adj;
     uint64_t heap_bytes; /* estimated live bytes of all profiled heaps; our own field */
+    /* The profiler's own part of rss_anon_kb, rss_file_kb and rss_shmem_kb; our own fields. */
+    uint64_t profiler_anon_bytes, profiler_file_bytes, profiler_shmem_bytes;
 };
 /* Return a point of which nothing is known. */
 static inline struct trace_memory_point trace_memory_point_of(int32_t pid)
@@ -36,6 +38,9 @@ static inline struct trace_memory_point trace_memory_point_of(int32_t pid)
         .vm_swap_kb = TRACE_UNKNOWN,
         .vm_locked_kb = TRACE_UNKNOWN,
         .vm_hwm_kb = TRACE_UNKNOWN,
+        .profiler_anon_bytes = TRACE_UNKNOWN,
+        .profiler_file_bytes = TRACE_UNKNOWN,
+        .profiler_shmem_bytes = TRACE_UNKNOWN,
     };
 }
 /* Points and values of counters are written with later packets, at the latest by

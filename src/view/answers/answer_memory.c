@@ -101,7 +101,7 @@ static void write_kinds(struct json_writer *json, const struct snapshots *snapsh
 {
     json_array(json, "kinds");
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
-        if (!has_kind(snapshots, rss_kinds[i].kind))
+        if (rss_kinds[i].kind == MEMORY_PROFILER || !has_kind(snapshots, rss_kinds[i].kind))
             continue;
         json_line(json);
         json_object(json, NULL);
@@ -147,6 +147,8 @@ static void write_snapshots(struct json_writer *json, const struct snapshots *sn
         json_null(json, "chosen");
     WRITE_COLUMN(json, snapshots, "time", json_unsigned(json, NULL, snapshot->boottime_ns));
     write_parts(json, snapshots, NULL);
+    WRITE_COLUMN(json, snapshots, "profiler",
+                 json_unsigned(json, NULL, snapshot->parts[MEMORY_PROFILER].rss_bytes));
     write_live(json, snapshots);
     write_kinds(json, snapshots);
     json_end_object(json);

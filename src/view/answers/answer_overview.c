@@ -7,6 +7,7 @@
 
 #include "compare/estimates.h"
 #include "profile/partial.h"
+#include "profile/process_memory.h"
 #include "util/base_name.h"
 #include "util/json_writer.h"
 #include "view/answers/answers.h"
@@ -86,9 +87,11 @@ static const char *why_incomplete(const struct profile_dump *dump)
                              : "packets of this dump are missing from the trace";
 }
 
-static void write_dump(struct json_writer *json, const struct profile_heap *heap,
-                       const struct profile_dump *dump, const struct view_kept_heap *kept)
+static void write_dump(struct json_writer *json, const struct profile *profile,
+                       const struct profile_heap *heap, const struct profile_dump *dump,
+                       const struct view_kept_heap *kept)
 {
+    uint64_t rss_bytes = process_memory_at(profile, heap->process, dump);
     struct rollup_values total = rollup_total_of(dump);
     json_object(json, NULL);
     if (kept != NULL)
@@ -112,6 +115,10 @@ static void write_dump(struct json_writer *json, const struct profile_heap *heap
         json_unsigned(json, "exact_bytes", dump->exact_bytes);
         json_unsigned(json, "exact_calls", dump->exact_calls);
     }
+    if (rss_bytes == 0)
+        json_null(json, "rss_bytes");
+    else
+        json_unsigned(json, "rss_bytes", rss_bytes);
     json_end_object(json);
 }
 
@@ -184,7 +191,7 @@ static void write_heap(struct json_writer *json, size_t profile, const struct vi
     /* The last dump of the list is what the page opens a heap on. */
     size_t count = kept != NULL && kept->dumps != NULL ? kept->last + 1 : heap->dump_count;
     for (size_t i = 0; i < count; i++)
-        write_dump(json, heap, &heap->dumps[i], kept);
+        write_dump(json, of->profile, heap, &heap->dumps[i], kept);
     json_end_array(json);
     json_end_object(json);
 }

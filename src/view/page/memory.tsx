@@ -26,7 +26,6 @@ const KIND_COLOURS: Record<string, [light: string, dark: string]> = {
   files_written: ["#d55e00", "#b04e00"],
   files_clean: ["#c8ccd2", "#5a616a"],
   shared: ["#cc79a7", "#a04a7d"],
-  profiler: ["#f0e442", "#b5aa1e"],
   kernel: ["#8a8f98", "#8a8f98"],
   unknown: ["#5c636b", "#c8ccd2"],
 };
@@ -76,6 +75,7 @@ function memorySentences(moment: MemoryMoment): string[] {
   const largest = others.reduce<MemoryRow | null>((best, one) => ((one.bytes ?? 0) > (best?.bytes ?? 0) ? one : best), null);
   if (largest && largest.bytes !== null)
     sentences.push(`The largest part outside of the allocator: ${largest.words}, ${bytesInWords(largest.bytes)}.`);
+  if ((moment.profiler_bytes ?? 0) > 0) sentences.push(`The profiler's own ${bytesInWords(moment.profiler_bytes!)} in the process is beside that.`);
   if ((moment.swap_bytes ?? 0) > 0) sentences.push(`${bytesInWords(moment.swap_bytes!)} is swapped out, which is not part of the RSS.`);
   return sentences;
 }

@@ -71,7 +71,7 @@ function resident(place: Place, dump: Dump): string | null {
     if (nearest < 0 || away(i) < away(nearest)) nearest = i;
     most = Math.max(most, bytes);
   });
-  const rss = memory.rss[nearest];
+  const rss = dump.rss_bytes ?? memory.rss[nearest];
   if (!rss) return null;
   const share = dump.space.value <= rss ? `; the heap's live bytes are ${shareInWords(dump.space.value, rss)} of that` : "";
   const atMost = most > rss ? ` It had ${bytesInWords(most)} at most.` : "";

@@ -33,6 +33,7 @@ export interface Dump extends Record<ViewName, MaybeFigure> {
   losses: NewLoss[] | null; // since the dump before; null: the file does not tell them by dump
   exact_bytes: number | null;
   exact_calls: number | null;
+  rss_bytes: number | null; // of the process at the dump, without the profiler's; null: unknown
 }
 
 /** The increase of a loss, whose words the heap has. */
@@ -204,7 +205,8 @@ export interface MemoryMoment {
   allocator_rows?: MemoryRow[];
   allocator_bytes?: number;
   other_rows?: MemoryRow[];
-  rss_bytes?: number;
+  rss_bytes?: number; // without the profiler's own
+  profiler_bytes?: number;
   swap_bytes?: number;
   not_known?: string[];
 }
@@ -221,6 +223,7 @@ export interface MemorySnapshots extends MemoryParts {
   all: number; // more than there are times: some are left out
   chosen: number | null; // the snapshot of the dump
   time: number[];
+  profiler: number[]; // resident, beside `rss`
   live: { value: number[]; low: number[]; high: number[] };
   kinds: (MemoryParts & { name: string; words: string })[];
 }

@@ -43,7 +43,7 @@ function rowOf(profile: Profile, process: Process, heaps: Heap[], reported: Repo
     title: processTitle(process), command: process.command, heaps: cells,
     time: time === null ? null : Math.max(secondsOf(profile, time), 0),
     hasEnded: dumps.length > 0 && dumps.every((dump) => dump.final && dump.time < moment),
-    rss: memory.rss?.[nearest(memory.time, time ?? moment, (i) => (memory.rss?.[i] ?? 0) > 0)] ?? null,
+    rss: dumps[0]?.rss_bytes ?? memory.rss?.[nearest(memory.time, time ?? moment, (i) => (memory.rss?.[i] ?? 0) > 0)] ?? null,
     footprint: reported.find((row) => row.name === "private_footprint" && !row.allocator)?.size ?? null,
     allocators: new Map(reported.filter((row) => row.allocator).map((row) => [row.name, row])),
   };
