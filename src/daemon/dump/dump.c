@@ -290,6 +290,27 @@ static const char *remark_of(struct dump *dump)
     return dump->remark;
 }
 
+/* Return the heap's remark: that of the process, if it has it, and what concerns this heap. */
+static const char *remark_of_heap(struct dump *dump, const struct ledger_heap *heap,
+                                  const char *of_process)
+{
+    static const char free_lists[] =
+        "CPython makes lists, dicts, tuples, floats and some others again from those that were "
+        "freed, without its allocator: such an object is counted where its memory was first "
+        "allocated, which may be another line. Sums are right; tracemalloc has each object's own "
+        "line.";
+    size_t used = of_process == NULL ? 0 : strlen(of_process);
+    if (strcmp(heap->name, HEAP_CONFIG_PYTHON) != 0 || heap->live_count < 0.5)
+        return of_process;
+    if (used == 0)
+        return free_lists;
+    if (of_process != dump->remark)
+        snprintf(dump->remark, sizeof(dump->remark), "%s", of_process);
+    used = strlen(dump->remark);
+    snprintf(dump->remark + used, sizeof(dump->remark) - used, " %s", free_lists);
+    return dump->remark;
+}
+
 static int write_heaps(struct dump *dump)
 {
     const struct ledger_snapshot *snapshot = dump->snapshot;
@@ -305,6 +326,7 @@ static int write_heaps(struct dump *dump)
         name_heap(dump, i, name, sizeof(name));
         code = collect_rows(dump, (uint8_t)i);
         fill_heap(dump, i, &filled);
+        filled.remark = remark_of_heap(dump, &snapshot->heaps[i], filled.remark);
         if (code == 0)
             code = write_heap(dump, &filled, name, true);
         filled.remark = NULL;
