@@ -175,7 +175,7 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
 static const char *why_totals_partial(const struct profile_heap *heap,
                                       const struct profile_dump *dump)
 {
-    const char *reason = profile_totals_why_partial(heap);
+    const char *reason = profile_totals_why_partial(heap, dump);
     if (profile_disagrees(heap, dump))
         return profile_disagreement_words;
     if (heap->status.unseen_allocator != NULL)

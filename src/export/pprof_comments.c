@@ -46,7 +46,8 @@ static void put_partial(const struct writer *writer, const struct profile_heap *
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
     size_t count = profile_partial_reasons(heap, dump, reasons);
     for (size_t i = 0; i < count; i++)
-        if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0)
+        if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0 &&
+            strcmp(reasons[i].name, "unexplained_memory") != 0)
             put(writer, "partial: %s", reasons[i].words);
 }
 
@@ -54,6 +55,14 @@ static void put_unseen_allocator(const struct writer *writer, const struct profi
 {
     if (heap->status.unseen_allocator != NULL)
         put(writer, "missing: what another allocator gave (%s)", heap->status.unseen_allocator);
+}
+
+static void put_unexplained(const struct writer *writer, const struct profile_dump *dump)
+{
+    if (profile_is_unexplained(dump))
+        put(writer,
+            "missing: %" PRIu64 " of %" PRIu64 " bytes of anonymous memory, which are in no heap",
+            dump->unexplained.bytes, dump->unexplained.of_bytes);
 }
 
 static void put_losses(const struct writer *writer, const struct profile_heap *heap,
@@ -76,7 +85,7 @@ static void put_losses(const struct writer *writer, const struct profile_heap *h
 static void put_totals(const struct writer *writer, const struct profile_heap *heap,
                        const struct profile_dump *dump)
 {
-    const char *why_partial = profile_totals_why_partial(heap);
+    const char *why_partial = profile_totals_why_partial(heap, dump);
     if (dump->exact_calls != 0 && why_partial == NULL)
         put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
             dump->exact_calls);
@@ -97,6 +106,7 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
         heap->name, heap->interval_bytes);
     put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
+    put_unexplained(writer, dump);
     put_losses(writer, heap, dump);
     if (status->remark != NULL)
         put(writer, "%s", status->remark);
@@ -134,6 +144,7 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
     if (!period->for_others)
         put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
+    put_unexplained(writer, dump);
     if (period->end_reason != NULL && *period->end_reason != '\0')
         put(writer, "end of the process: %s", period->end_reason);
     if (!period->for_others && process->has_end)

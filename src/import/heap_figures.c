@@ -148,6 +148,7 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
         .final = !head->unfinished,
         .incomplete = head->incomplete,
         .disagrees = head->disagrees,
+        .unexplained = head->unexplained,
         .exact_bytes = head->exact_bytes,
         .exact_calls = head->exact_calls,
         .sampled_bytes = head->sampled_bytes,

@@ -49,6 +49,7 @@ struct heap_figures_head {
     struct process_end end;        /* its strings are texts of the builder */
     struct trace_heap_dump losses; /* only the losses (trace/losses.h) and unseen_allocator */
     bool incomplete, disagrees;    /* as in profile_dump */
+    struct memory_unexplained unexplained;
     bool unfinished;               /* as in profile_heap */
     uint32_t unknown;              /* enum profile_unknown; if it includes the peak, the peak is
                                     * 0 */

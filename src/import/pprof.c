@@ -80,6 +80,9 @@ static void take_loss(struct pprof_reading *reading, const char *text)
     if (strncmp(text, other_allocator, strlen(other_allocator)) == 0 && text[length - 1] == ')')
         head->losses.unseen_allocator = builder_text(
             reading->builder, text + strlen(other_allocator), length - strlen(other_allocator) - 1);
+    else if (sscanf(text, "missing: %" SCNu64 " of %" SCNu64 " bytes of anonymous memory",
+                    &head->unexplained.bytes, &head->unexplained.of_bytes) == 2)
+        return;
     else if (strncmp(text, "unfinished: ", 12) == 0)
         head->unfinished = true;
     else if (strncmp(text, "partial: ", 9) == 0 &&

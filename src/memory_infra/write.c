@@ -321,6 +321,10 @@ static void write_dump_metadata(struct document *document, const struct written_
     put_number(out, "", "boottime-ns", (int64_t)dump->boottime_ns);
     put_number(out, ",", "exact-bytes", (int64_t)dump->exact_bytes);
     put_number(out, ",", "exact-calls", (int64_t)dump->exact_calls);
+    if (dump->unexplained.of_bytes > 0) {
+        put_number(out, ",", "unexplained-bytes", (int64_t)dump->unexplained.bytes);
+        put_number(out, ",", "anonymous-bytes", (int64_t)dump->unexplained.of_bytes);
+    }
     fprintf(out, ",\"final\":%s,\"incomplete\":%s%s%s}", dump->final ? "true" : "false",
             dump->incomplete ? "true" : "false",
             profile_disagrees(chosen->heap, dump) ? ",\"disagrees\":true" : "",

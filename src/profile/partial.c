@@ -8,6 +8,20 @@ static const struct profile_partial_reason missing_samples = {
     "incomplete", "samples of this dump are missing from the trace", true};
 static const struct profile_partial_reason other_allocator = {
     "unseen_allocator", "the process has another allocator, which was not profiled", true};
+static const struct profile_partial_reason unexplained = {
+    "unexplained_memory",
+    "memory of the process is in no heap: an allocator has it that the profiler does not know",
+    true};
+/* Of the programs of docs/rss.md, those whose allocators are known have less of one or of both. */
+#define UNEXPLAINED_BYTES (UINT64_C(8) << 20)
+#define UNEXPLAINED_SHARE 5 /* one in that many bytes of all anonymous memory */
+
+bool profile_is_unexplained(const struct profile_dump *dump)
+{
+    return dump->unexplained.bytes > UNEXPLAINED_BYTES &&
+           dump->unexplained.bytes > dump->unexplained.of_bytes / UNEXPLAINED_SHARE;
+}
+
 const char profile_disagreement_words[] =
     "the exact totals and the samples disagree by more than chance explains";
 static const struct profile_partial_reason disagreement = {"disagreement",
@@ -22,6 +36,8 @@ size_t profile_partial_reasons(const struct profile_heap *heap, const struct pro
         reasons[count++] = missing_samples;
     if (status->unseen_allocator != NULL)
         reasons[count++] = other_allocator;
+    if (profile_is_unexplained(dump))
+        reasons[count++] = unexplained;
     for (enum trace_loss_id id = 0;
          (id = trace_loss_find(status, id, TRACE_LOSES_SAMPLES)) < TRACE_LOSS_IDS; id++)
         reasons[count++] =
@@ -37,11 +53,14 @@ bool profile_dump_is_partial(const struct profile_heap *heap, const struct profi
     return profile_partial_reasons(heap, dump, reasons) > 0;
 }
 
-const char *profile_totals_why_partial(const struct profile_heap *heap)
+const char *profile_totals_why_partial(const struct profile_heap *heap,
+                                       const struct profile_dump *dump)
 {
     const struct trace_heap_dump *status = &heap->status;
     if (status->unseen_allocator != NULL)
         return other_allocator.words;
+    if (profile_is_unexplained(dump))
+        return unexplained.words;
     enum trace_loss_id id = trace_loss_find(status, 0, TRACE_LOSES_TOTALS);
     return id < TRACE_LOSS_IDS ? trace_losses[id].words : NULL;
 }

@@ -5,7 +5,7 @@
  * The figures of a partial profile are lower bounds: the missing part is unknown. Reports mark such
  * a profile, call no figure of it exact, and no budget on it holds. Reasons are the losses of one
  * table (trace/losses.h), samples that are missing from the trace, an allocator that was not
- * profiled, and totals that disagree with the samples.
+ * profiled, memory that is in no heap, and totals that disagree with the samples.
  *
  * A heap whose last dump is missing (heap->unfinished) is not partial: its figures are true at the
  * moment of the dump, and only what came later is unknown.
@@ -27,7 +27,11 @@ struct profile_partial_reason {
 /* The reason of a dump whose totals and samples disagree. */
 extern const char profile_disagreement_words[];
 
-#define PROFILE_PARTIAL_REASONS_MAX (TRACE_LOSS_IDS + 3)
+#define PROFILE_PARTIAL_REASONS_MAX (TRACE_LOSS_IDS + 4)
+
+/* Return whether so much memory of the process was in no heap that an allocator must have it that
+ * the profiler does not know: docs/rss.md has the share, and how it was chosen. */
+bool profile_is_unexplained(const struct profile_dump *dump);
 
 /* Fill in the reasons for which the dump's estimates leave out allocations. Return their number; 0:
  * the dump is whole. */
@@ -38,7 +42,8 @@ size_t profile_partial_reasons(const struct profile_heap *heap, const struct pro
 bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump);
 
 /* Return why the exact totals leave out calls, too, in words for people; NULL: they do not. */
-const char *profile_totals_why_partial(const struct profile_heap *heap);
+const char *profile_totals_why_partial(const struct profile_heap *heap,
+                                       const struct profile_dump *dump);
 
 /* Return whether live figures may be too high, because frees were lost. */
 bool profile_lacks_frees(const struct profile_heap *heap);

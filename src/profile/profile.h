@@ -146,6 +146,9 @@ struct profile_dump {
     uint32_t new_loss_count;
     const struct profile_new_loss *new_losses;
     uint64_t interval_bytes; /* 0: the file has no interval and no losses of single dumps */
+    /* Of malloc's heap: memory of the process that was in no heap, at the snapshot until this dump
+     * where it was most. of_bytes 0: unknown. */
+    struct memory_unexplained unexplained;
 };
 
 /* Figures that other profilers' files do not contain. They are 0, or taken from other figures,
@@ -217,6 +220,7 @@ struct profile_process {
     double mean_processes;
     struct profile_memory_point *timeline;
     size_t timeline_count;
+    struct memory_unexplained unexplained; /* see struct profile_dump; at the end */
     bool has_end;           /* the trace says how it ended */
     struct process_end end; /* if has_end; the profile owns its strings */
 };

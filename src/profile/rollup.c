@@ -89,7 +89,7 @@ double rollup_most(const struct profile_heap *heap, const struct profile_dump *d
 
 bool rollup_totals_are_exact(const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    return dump->exact_calls > 0 && profile_totals_why_partial(heap) == NULL &&
+    return dump->exact_calls > 0 && profile_totals_why_partial(heap, dump) == NULL &&
            rollup_most(heap, dump, false) > 0 && rollup_most(heap, dump, true) > 0;
 }
 

@@ -2,13 +2,15 @@
 /*
  * The rows of `stats` (query_trace.h): names, severities and order are those of Perfetto's trace
  * processor for heap profiles. Like Perfetto's, they add up the values of all packets. Our own rows
- * follow: losses, by the table of losses, figures that disagree, and damaged packets.
+ * follow: losses, by the table of losses, figures that disagree, memory in no heap, and damaged
+ * packets.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profile/agreement.h"
+#include "profile/partial.h"
 #include "query/query_trace.h"
 #include "util/id_map.h"
 
@@ -131,6 +133,16 @@ static bool stat_disagreements(const struct profile_heap *heap, int64_t *value)
     return true;
 }
 
+/* Bytes that were in no heap, if they make the figures partial. */
+static bool stat_unexplained(const struct profile_heap *heap, int64_t *value)
+{
+    *value = 0;
+    for (size_t i = 0; i < heap->dump_count; i++)
+        if (profile_is_unexplained(&heap->dumps[i]))
+            *value = (int64_t)heap->dumps[i].unexplained.bytes;
+    return true;
+}
+
 #define LOSS(loss, severity, combining, with_zeros, value)                                         \
     {                                                                                              \
         NULL, severity, combining, with_zeros, value, loss                                         \
@@ -158,9 +170,11 @@ static const struct process_stat at_the_end[] = {
 };
 static const struct process_stat disagreements =
     OTHER("hp_figures_disagree", "data_loss", ADDED, false, stat_disagreements);
+static const struct process_stat unexplained =
+    OTHER("hp_unexplained_memory", "data_loss", GREATEST, false, stat_unexplained);
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define LOST_COUNT (TRACE_LOST_LAST + 1)
-#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 1 + LOST_COUNT)
+#define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 2 + LOST_COUNT)
 #define SINGLE_COUNT 4
 
 /* Add the rows about counters that went down, which are by upid. */
@@ -240,6 +254,8 @@ static int fill_stats(struct query_trace *trace)
         code = add_losses(trace);
     if (code == 0)
         code = add_by_process(trace, &disagreements);
+    if (code == 0)
+        code = add_by_process(trace, &unexplained);
     if (code == 0)
         add_single(trace, "hp_damaged_packet", "error", profile->damaged_packets);
     free(malformed);

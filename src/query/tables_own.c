@@ -303,7 +303,13 @@ TOTAL(exact_alloc_size,
       row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_bytes))
 TOTAL(exact_alloc_count,
       row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_calls))
-TOTAL(totals_partial, query_integer(profile_totals_why_partial(row->heap) != NULL))
+TOTAL(totals_partial, query_integer(profile_totals_why_partial(row->heap, row->dump) != NULL))
+TOTAL(unexplained_size, row->dump->unexplained.of_bytes == 0
+                            ? query_null()
+                            : query_integer((int64_t)row->dump->unexplained.bytes))
+TOTAL(anonymous_size, row->dump->unexplained.of_bytes == 0
+                          ? query_null()
+                          : query_integer((int64_t)row->dump->unexplained.of_bytes))
 TOTAL(live_size, query_real(rollup_live_bytes(total)))
 TOTAL(live_count, query_real(rollup_live_count(total)))
 TOTAL(live_size_variance, query_real(rollup_live_bytes_variance(total)))
@@ -351,6 +357,11 @@ static const struct query_column total_columns[] = {
      .get = total_live_count_high, .figures = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS},
     {"totals_partial", INT, "1: the exact totals lack calls, for instance after an early end",
      .get = total_totals_partial},
+    {"unexplained_size", INT,
+     "most anonymous memory of the process until then that was in no heap; NULL: unknown",
+     .get = total_unexplained_size},
+    {"anonymous_size", INT, "all anonymous memory at that moment; NULL: unknown",
+     .get = total_anonymous_size},
     {"cause", TEXT,
      "near_limit, memory_high or pressure: it was taken because the cgroup's memory ran short; "
      "NULL: not so",

@@ -31,6 +31,12 @@ struct memory_part {
     uint64_t rss_bytes, swap_bytes, mapped_bytes, mappings;
 };
 
+/* Anonymous memory, resident or swapped out, that no heap explains: a lower bound. */
+struct memory_unexplained {
+    uint64_t bytes;
+    uint64_t of_bytes; /* all anonymous memory of the program then */
+};
+
 struct memory_snapshot {
     int32_t pid;
     uint64_t boottime_ns;
@@ -44,6 +50,9 @@ struct memory_snapshot {
     bool pages_unknown;    /* these two are unknown */
     const char *allocator; /* file name of the object with the real malloc; NULL: unknown */
     uint64_t duration_us;  /* duration of the snapshot */
+    bool has_unexplained;  /* the next two are known */
+    /* Now, and when it was most so far: memory that was freed meanwhile was in no heap either. */
+    struct memory_unexplained unexplained, most_unexplained;
 };
 
 /* Names of the kinds, for scripts. */

@@ -118,6 +118,16 @@ def check_total(table, truth, what):
           f"{what}: RSS {total:,}, smaps {truth['Rss:']:,}")
 
 
+def check_unexplained(output, kind):
+    """Only what the program mapped itself is in no heap, whichever allocator it has."""
+    heap = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][-1]
+    if kind == "mapped":
+        check(heap["partial"] == ["unexplained_memory"], f"{heap['partial']}")
+        check(abs(heap["unexplained_bytes"] - 30 * MIB) < MIB, f"{heap['unexplained_bytes']:,}")
+    else:
+        check(heap["partial"] == [] and heap["unexplained_bytes"] < MIB, f"{kind}: {heap['unexplained_bytes']:,}")
+
+
 def known(kind, allocator="libc.so.6"):
     """Return the table of a program with memory of this kind."""
     with profiled([program("resident"), kind]) as (output, truth):
@@ -125,6 +135,7 @@ def known(kind, allocator="libc.so.6"):
         check_total(table, truth, kind)
         check(table.process["allocator"] == allocator, f"allocator {table.process['allocator']}")
         check(0 < table.process["profiler_bytes"] < 16 * MIB, f"profiler: {table.process['profiler_bytes']:,}")
+        check_unexplained(output, kind)
         check(table.bytes("files_clean") > 0 and table.bytes("files_written") > 0, "no files")
         check(table.bytes("main_stack") > 0, "no main stack")
         return table
@@ -157,6 +168,37 @@ def test_own():
     check(abs(own + ours - with_profiler["Rss:"]) < MIB // 4, f"{own:,} and {ours:,} of {with_profiler['Rss:']:,}")
     check(int(peak.split()[-1]) == own and abs(rows - own) < MIB // 4, f"{peak} in SQL, {rows:,} in the table, {own:,}")
     check("and the profiler's own 8." in text, f"{text!r}")
+
+
+def test_unexplained():
+    """Memory that is in no heap makes figures partial on every surface, however the program mapped it."""
+    names = "libc.malloc,libc.mmap"
+    for kind, options, is_partial in (("mapped", [], True), ("syscall", [], True), ("mapped", ["--heaps", names], False),
+                                      ("syscall", ["--heaps", names], True)):
+        with profiled([program("resident"), kind], *options, interval=1) as (output, _):
+            what = f"{kind} {options}"
+            check_surfaces(output, what, is_partial)
+
+
+def check_surfaces(output, what, is_partial):
+    (heap,) = [heap for heap in json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"] if heap["heap"] == "libc.malloc"]
+    check(("unexplained_memory" in heap["partial"], heap["totals_partial"]) == (is_partial, is_partial), f"{what}: {heap['partial']}")
+    bytes = heap["unexplained_bytes"]
+    check(abs(bytes - 30 * MIB) < MIB if is_partial else bytes < MIB, f"{what}: {bytes:,} bytes in no heap")
+    check(bytes <= heap["anonymous_bytes"] < bytes + (40 * MIB if not is_partial else 2 * MIB), f"{what}: of {heap['anonymous_bytes']:,}")
+    text = run([TOOL, "report", "--heap", "libc.malloc", output]).stdout.decode()
+    check(("of anonymous memory is in no heap" in text) == is_partial, f"{what}: {text!r}")
+    check(("exact" in text) != is_partial, f"{what}: {text!r}")
+    for budget in "--max-live", "--max-peak", "--max-allocated":
+        done = run([TOOL, "check", "--heap", "libc.malloc", budget, "1G", output])
+        check(done.status == (2 if is_partial else 0), f"{what}: {budget}: {done.status}, {done.stdout!r}")
+    stat = run([TOOL, "query", output, "select value from stats where name = 'hp_unexplained_memory'"]).stdout.split()[1:]
+    check([int(value) for value in stat] == ([bytes] if is_partial else []), f"{what}: {stat}")
+    total = run([TOOL, "query", output, "select unexplained_size from hp_total where heap_name = 'libc.malloc'"]).stdout
+    check(int(total.split()[-1]) == bytes, f"{what}: {total}")
+    for path in glob.glob(f"{output}/*.libc.malloc.*pb.gz"):
+        again = json.loads(run([TOOL, "report", "--json", path]).stdout)["heaps"][0]
+        check(("unexplained_memory" in again["partial"]) == is_partial, f"{what}: as pprof: {again['partial']}")
 
 
 def test_shared():

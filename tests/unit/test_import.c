@@ -344,7 +344,7 @@ static void our_pprof_is_read_back_unchanged(void **state)
                          trace_loss_amount(&profile->heaps[0].status, id));
     assert_string_equal(status->unseen_allocator, "je_malloc (own)");
     assert_true(profile_dump_is_partial(&again->heaps[0], dump));
-    assert_non_null(profile_totals_why_partial(&again->heaps[0]));
+    assert_non_null(profile_totals_why_partial(&again->heaps[0], &again->heaps[0].dumps[0]));
     assert_true(again->heaps[0].unfinished);
     struct fixture_trace second = write_pprof(again);
     assert_int_equal(first.length, second.length);
@@ -375,7 +375,9 @@ static void losses_in_other_words_stay_losses(void **state)
         struct profile *again = import_profile_bytes(copy, written.length, NULL, NULL);
         assert_non_null(again);
         assert_true(profile_dump_is_partial(&again->heaps[0], dump_of(again)));
-        assert_int_equal(profile_totals_why_partial(&again->heaps[0]) != NULL, kind == 1);
+        assert_int_equal(profile_totals_why_partial(&again->heaps[0], &again->heaps[0].dumps[0]) !=
+                             NULL,
+                         kind == 1);
         profile_free(again);
         free(copy);
     }

@@ -171,7 +171,14 @@ static void print_partial(struct json_writer *json, const struct profile_heap *h
     for (size_t i = 0; i < count; i++)
         json_string(json, NULL, reasons[i].name);
     json_end_array(json);
-    json_bool(json, "totals_partial", profile_totals_why_partial(heap) != NULL);
+    if (dump->unexplained.of_bytes > 0) {
+        json_unsigned(json, "unexplained_bytes", dump->unexplained.bytes);
+        json_unsigned(json, "anonymous_bytes", dump->unexplained.of_bytes);
+    } else {
+        json_null(json, "unexplained_bytes");
+        json_null(json, "anonymous_bytes");
+    }
+    json_bool(json, "totals_partial", profile_totals_why_partial(heap, dump) != NULL);
 }
 
 /* Print whether samples and exact totals differ by more than chance explains; null without totals.

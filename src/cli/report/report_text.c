@@ -83,7 +83,7 @@ static void print_allocated(const struct printer *printer)
         fprintf(printer->out, "  allocated     %s in %s call%s, %s\n",
                 format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes, dump->exact_calls == 1 ? "" : "s",
-                profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
+                profile_totals_why_partial(printer->heap, dump) == NULL ? "exact" : "partial");
         return;
     }
     if (unknown) {
@@ -227,6 +227,17 @@ static void print_samples(const struct printer *printer)
         print_sampling(out, heap, dump->total.samples);
 }
 
+static void print_unexplained(const struct memory_unexplained *unexplained, FILE *out)
+{
+    fprintf(out, "  partial       %s of ", format_bytes((double)unexplained->bytes).bytes);
+    fprintf(out,
+            "%s of anonymous memory is in no heap: the program mapped it, or an allocator that the "
+            "profiler does not know. Of malloc nothing is missing. --heaps libc.malloc,libc.mmap "
+            "records who maps memory through the C library; what comes by the program's own system "
+            "calls, only its run time's profiler sees\n",
+            format_bytes((double)unexplained->of_bytes).bytes);
+}
+
 static void print_partial(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
@@ -240,7 +251,9 @@ static void print_partial(const struct printer *printer)
         fputs("  partial       another allocator of the process (", out);
         format_print(out, heap->status.unseen_allocator, FORMAT_WORD_WIDTH);
         fputs(") was not profiled: its memory is missing from all figures\n", out);
-    } else if (profile_totals_why_partial(heap) != NULL)
+    } else if (profile_is_unexplained(dump))
+        print_unexplained(&dump->unexplained, out);
+    else if (profile_totals_why_partial(heap, dump) != NULL)
         fputs("  partial       all figures leave out what was lost, the totals too\n", out);
     else if (printer_is_partial(printer))
         fputs("  partial       all but the exact totals leave out what was lost\n", out);

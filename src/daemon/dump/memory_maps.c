@@ -52,6 +52,7 @@ static struct memory_map map_of(const struct process_map *from)
                              .kind = kind_of_name(from->path),
                              .readable = from->readable,
                              .writable = from->writable,
+                             .executable = from->executable,
                              .unnamed = from->path[0] == '\0',
                              .is_shmem = begins_with(from->path, "/memfd:")};
     map.file_is_written = map.kind == MEMORY_FILES_CLEAN && map.writable && !from->shared;

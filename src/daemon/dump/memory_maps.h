@@ -28,6 +28,8 @@ struct memory_map {
     /* In a mapping that is not the allocator's: the part that allocations with a mapping of their
      * own have in it. The kernel merges neighbours, whoever mapped them. */
     double allocator_rss, allocator_swap;
+    bool executable;
+    uint64_t explained_bytes; /* see unexplained.h; UINT64_MAX: all */
 };
 
 struct memory_maps {

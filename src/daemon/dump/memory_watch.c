@@ -43,10 +43,21 @@ struct survey {
     uint64_t page_bytes, pages_left, reads_left;
 };
 
-/* Count the pages of [first, first + count) that are not in memory, and those that are swapped.
+/* Return whether the page was never written: it is not there, or it is the kernel's page of zeros,
+ * which many programs have at many places and which is no part of the RSS. If pages of the mapping
+ * are shared with a child, the two cannot be told apart, and all count as written. */
+static bool is_untouched(uint64_t state, bool has_shared)
+{
+    bool is_zeros =
+        !has_shared &&
+        (state & (PAGE_IS_PRESENT | PAGE_IS_OF_FILE | PAGE_IS_EXCLUSIVE)) == PAGE_IS_PRESENT;
+    return is_zeros || (state & (PAGE_IS_SWAPPED | PAGE_IS_PRESENT)) == 0;
+}
+
+/* Count the pages of [first, first + count) that were never written, and those that are swapped.
  * Return false if they cannot be read or are too many. */
-static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, uint64_t *untouched,
-                        uint64_t *swapped)
+static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, bool has_shared,
+                        uint64_t *untouched, uint64_t *swapped)
 {
     uint64_t states[PAGES_AT_ONCE];
     *untouched = *swapped = 0;
@@ -62,7 +73,7 @@ static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, u
             return false;
         for (uint64_t i = 0; i < some; i++) {
             *swapped += (states[i] & PAGE_IS_SWAPPED) != 0;
-            *untouched += (states[i] & (PAGE_IS_SWAPPED | PAGE_IS_PRESENT)) == 0;
+            *untouched += is_untouched(states[i], has_shared);
         }
         first += some;
         count -= some;
@@ -73,7 +84,7 @@ static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, u
 /* Add the parts of [begins, ends) that are not in memory. Only whole pages count: a page that is
  * shared with other allocations is touched. Return false if it cannot be found out. */
 static bool survey_pages(struct survey *survey, double count, uint64_t begins, uint64_t ends,
-                         struct memory_map *carved)
+                         bool has_shared, struct memory_map *carved)
 {
     uint64_t page = survey->page_bytes, untouched, swapped;
     uint64_t first = (begins + page - 1) / page, end = ends / page;
@@ -81,7 +92,7 @@ static bool survey_pages(struct survey *survey, double count, uint64_t begins, u
         return false;
     if (end <= first)
         return true;
-    if (!count_pages(survey, first, end - first, &untouched, &swapped)) {
+    if (!count_pages(survey, first, end - first, has_shared, &untouched, &swapped)) {
         survey->snapshot->pages_unknown = true;
         return false;
     }
@@ -108,8 +119,9 @@ static void survey_mapping(struct survey *survey, const struct ledger_live_sampl
     bool has_own_mapping = survey->rule != NULL &&
                            survey->rule->has_own_mapping(sample->size, sample->address, &begins);
     uint64_t ends = has_own_mapping ? begins + taken : sample->address + sample->size;
-    bool known = survey_pages(survey, sample->count, begins, ends,
-                              is_others && has_own_mapping ? map : NULL);
+    bool known =
+        survey_pages(survey, sample->count, begins, ends, map == NULL || map->shared_bytes > 0,
+                     is_others && has_own_mapping ? map : NULL);
     if (is_others && !(has_own_mapping && known))
         map->kind = MEMORY_ALLOCATOR;
 }
@@ -266,15 +278,23 @@ void memory_watch_read_own(const struct memory_watch *watch, struct trace_memory
 
 /* --- snapshots --- */
 
-void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                                const char *allocator, bool with_rollup)
+void memory_watch_clear(struct memory_watch *watch)
 {
+    unexplained_clear(&watch->unexplained);
+}
+
+void memory_watch_take_snapshot(struct memory_watch *watch,
+                                const struct memory_watch_request *request)
+{
+    pid_t pid = request->pid;
+    struct ledger *ledger = request->facts.ledger;
     char path[64];
     uint64_t began_us = clock_read_us(CLOCK_MONOTONIC);
+    uint64_t began_cpu_us = clock_read_us(CLOCK_THREAD_CPUTIME_ID);
     struct memory_snapshot snapshot = {.pid = pid, .boottime_ns = clock_read_ns(CLOCK_BOOTTIME)};
     struct trace_smaps_sums sums = {
         .pss_anon_kb = TRACE_UNKNOWN, .pss_file_kb = TRACE_UNKNOWN, .pss_shmem_kb = TRACE_UNKNOWN};
-    snapshot.allocator = allocator[0] != '\0' ? allocator : NULL;
+    snapshot.allocator = request->allocator[0] != '\0' ? request->allocator : NULL;
     struct survey survey = {
         .snapshot = &snapshot,
         .rule = usable_size_rule_of(snapshot.allocator),
@@ -283,7 +303,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
         .reads_left = READS_MAX,
     };
     /* First, so that it is of the same program as the mappings: an exec may come at any time. */
-    if (with_rollup)
+    if (request->with_rollup)
         read_rollup(&sums, pid);
     snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
     if (memory_maps_read(&survey.maps, path) < 0)
@@ -298,8 +318,13 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
         snapshot.untouched_bytes = snapshot.swapped_bytes = 0;
     memory_maps_sum(&survey.maps, snapshot.parts);
     take_sums(&sums, &survey);
-    if (snapshot.parts[MEMORY_PROFILER].mappings > 0)
+    if (snapshot.parts[MEMORY_PROFILER].mappings > 0) {
         note_own(watch, &survey.maps);
+        struct unexplained_facts facts = request->facts;
+        facts.is_glibc = survey.rule != NULL && survey.rule == usable_size_rule_of("libc.so.6");
+        if (request->has_malloc)
+            unexplained_measure(&watch->unexplained, &survey.maps, &facts, &snapshot);
+    }
     memory_maps_clear(&survey.maps);
     if (survey.pagemap >= 0)
         close(survey.pagemap);
@@ -313,7 +338,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct le
         watch->has_last = true;
     }
     watch->taken_us = ended_us;
-    watch->pause_us = snapshot.duration_us * PAUSE_TIMES;
+    /* Not the time in which others had the processor. */
+    watch->pause_us = (clock_read_us(CLOCK_THREAD_CPUTIME_ID) - began_cpu_us) * PAUSE_TIMES;
 }
 
 bool memory_watch_is_due(const struct memory_watch *watch, size_t processes)

@@ -9,6 +9,7 @@
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 
+#include "daemon/dump/unexplained.h"
 #include "daemon/ledger/ledger.h"
 #include "trace/memory_snapshot.h"
 #include "trace/write/trace_timeline.h"
@@ -24,6 +25,7 @@ struct memory_own_range {
 struct memory_watch {
     struct memory_own_range own[MEMORY_OWN_RANGES_MAX]; /* at the last snapshot */
     size_t own_count;
+    struct unexplained unexplained;
     struct memory_snapshot last;
     struct trace_smaps_sums sums; /* of the same reading */
     bool has_last;
@@ -31,12 +33,21 @@ struct memory_watch {
     uint64_t pause_us; /* after it */
 };
 
-/* Take a snapshot now. `allocator` is that of the handshake, "" if unknown; the caller keeps it.
- * `with_rollup`: add to its sums what only smaps_rollup has, for which the kernel walks the
- * process's page tables a second time. If this fails because the process has ended or may not be
- * read, the last snapshot stays. */
-void memory_watch_take_snapshot(struct memory_watch *watch, pid_t pid, struct ledger *ledger,
-                                const char *allocator, bool with_rollup);
+struct memory_watch_request {
+    pid_t pid;
+    const char *allocator; /* of the handshake, "" if unknown; the caller keeps it */
+    /* Add to the sums what only smaps_rollup has, for which the kernel walks the process's page
+     * tables a second time. */
+    bool with_rollup;
+    bool has_malloc; /* malloc is profiled: else most memory is in no heap */
+    struct unexplained_facts facts;
+};
+
+/* Take a snapshot now. If this fails because the process has ended or may not be read, the last
+ * snapshot stays. */
+void memory_watch_take_snapshot(struct memory_watch *watch,
+                                const struct memory_watch_request *request);
+void memory_watch_clear(struct memory_watch *watch);
 
 /* Read how much of the process's resident memory is the profiler's own at present, into the point.
  * It stays unknown before the first snapshot, which finds the mappings. */

@@ -246,3 +246,18 @@ double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor
     }
     return 1;
 }
+
+void ledger_regions_visit(const struct ledger *ledger, size_t heap, ledger_region_visitor *visitor,
+                          void *context)
+{
+    const struct live_table *table = heap == 0 ? &ledger->live : ledger->other_live[heap];
+    if (table != NULL)
+        live_table_visit_regions(table, visitor, context);
+}
+
+void ledger_pieces_visit(const struct ledger *ledger, ledger_piece_visitor *visitor, void *context)
+{
+    for (size_t i = 0; i < ledger->heap_count; i++)
+        if (ledger->ranges[i] != NULL)
+            ranges_visit(ledger->ranges[i], visitor, context);
+}

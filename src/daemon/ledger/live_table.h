@@ -72,6 +72,10 @@ typedef void live_table_visitor(void *context, uint64_t key, const struct live_s
 size_t live_table_visit(const struct live_table *table, unsigned segment,
                         live_table_visitor *visitor, void *context);
 
+/* Visit a key of each region in use, with or without samples. */
+void live_table_visit_regions(const struct live_table *table,
+                              void (*visitor)(void *context, uint64_t key), void *context);
+
 #define LIVE_TABLE_SIZE_IS_LARGE (1u << 31)
 
 /* The slow paths of the next three functions. */

@@ -246,3 +246,23 @@ int ranges_add(struct ranges *ranges, const struct range_allocation *allocation,
     insert(ranges, piece_make(ranges, start, end, allocation_make(ranges, allocation)));
     return 0;
 }
+
+/* --- all pieces --- */
+
+/* The depth of a treap is logarithmic, whatever the program maps. */
+static void visit(const struct ranges *ranges, uint32_t index,
+                  void (*visitor)(void *context, uint64_t start, uint64_t end), void *context)
+{
+    if (index == 0)
+        return;
+    const struct range_piece *piece = &ranges->pieces[index];
+    visit(ranges, piece->left, visitor, context);
+    visitor(context, piece->start, piece->end);
+    visit(ranges, piece->right, visitor, context);
+}
+
+void ranges_visit(const struct ranges *ranges,
+                  void (*visitor)(void *context, uint64_t start, uint64_t end), void *context)
+{
+    visit(ranges, ranges->root, visitor, context);
+}

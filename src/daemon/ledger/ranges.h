@@ -64,4 +64,8 @@ int ranges_cut(struct ranges *ranges, uint64_t start, uint64_t end, uint64_t bef
 int ranges_add(struct ranges *ranges, const struct range_allocation *allocation,
                ranges_freed *freed, void *context);
 
+/* Visit all pieces in order of addresses. */
+void ranges_visit(const struct ranges *ranges,
+                  void (*visitor)(void *context, uint64_t start, uint64_t end), void *context);
+
 #endif

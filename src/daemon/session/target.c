@@ -74,6 +74,7 @@ void target_close(struct target *target)
     if (target->has_ring)
         ring_reader_close(&target->reader);
     ledger_close(target->ledger);
+    memory_watch_clear(&target->memory);
     slices_close(target->slices);
     walk_finisher_close(target->finisher);
     non_module_code_close(target->non_module_code);
@@ -241,11 +242,27 @@ static void cut(struct target *target)
         ring_reader_cut(&target->reader);
 }
 
-static void take_memory_snapshot(struct target *target)
+static void drain_for_snapshot(void *context)
 {
+    target_drain(context, false);
+}
+
+/* `is_of_dump`: the samples are those of the dump's moment, and no later ones may be read. */
+static void take_memory_snapshot(struct target *target, bool is_of_dump)
+{
+    const struct memory_watch_request request = {
+        .pid = target->info.pid,
+        .allocator = target->allocator,
+        .with_rollup = is_of_dump && target->config->timeline.smaps_rollup,
+        .has_malloc = target->interval_bytes > 0,
+        .facts = {.ledger = target->ledger,
+                  .from_start = target->was_attached ? target->is_complete
+                                                     : target->origin == HANDSHAKE_STARTUP,
+                  .drain = is_of_dump || !target->has_ring ? NULL : drain_for_snapshot,
+                  .context = target},
+    };
     if (!target->image_gone && !target->superseded && !target->config->background)
-        memory_watch_take_snapshot(&target->memory, target->info.pid, target->ledger,
-                                   target->allocator, target->config->timeline.smaps_rollup);
+        memory_watch_take_snapshot(&target->memory, &request);
 }
 
 /* Wait until the open records are finished; no new ones begin. A record that stays open was
@@ -289,7 +306,7 @@ void target_finish(struct target *target, bool dead)
     if (!dead) {
         /* Do this while the client is still in place. */
         target_drain(target, false);
-        take_memory_snapshot(target);
+        take_memory_snapshot(target, true);
         target->left_ns = clock_read_ns(CLOCK_MONOTONIC_COARSE);
         cut(target);
         if (!target->has_ring)
@@ -509,9 +526,10 @@ void target_notice_changes(struct target *target, size_t targets)
         if (now_ms > target->start_ms + CHANGING_TITLE_MS)
             target->title_due_ms = now_ms + TITLE_PERIOD_MS;
     }
-    if (is_memory_due)
-        memory_watch_take_snapshot(&target->memory, target->info.pid, target->ledger,
-                                   target->allocator, false);
+    if (is_memory_due) {
+        target_drain(target, false);
+        take_memory_snapshot(target, false);
+    }
 }
 
 void target_note_program(struct target *target, const struct program *program)
@@ -649,7 +667,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         return code < 0 ? code : dump_write(writer, files, target->ledger, &request);
     }
     if (end->running && target->has_ring)
-        take_memory_snapshot(target);
+        take_memory_snapshot(target, true);
 
     if (target->title_changed)
         target->title_changed = target->announced = false;

@@ -439,6 +439,7 @@ static int add_dump(struct making *making, size_t index, const struct import_par
         dump.final = dump_note->final;
         dump.incomplete = dump_note->incomplete;
         dump.disagrees = dump_note->disagrees;
+        dump.unexplained = dump_note->unexplained;
         heap->status.disconnected = dump_note->ended;
     }
     dump.start_boottime_ns = heap->dump_count > 0 ? heap->dumps[heap->dump_count - 1].boottime_ns

@@ -47,6 +47,8 @@ static const struct note_member {
     {"boottime-ns", MEMBER_NUMBER, offsetof(struct import_note, boottime_ns)},
     {"exact-bytes", MEMBER_NUMBER, offsetof(struct import_note, exact_bytes)},
     {"exact-calls", MEMBER_NUMBER, offsetof(struct import_note, exact_calls)},
+    {"unexplained-bytes", MEMBER_NUMBER, offsetof(struct import_note, unexplained.bytes)},
+    {"anonymous-bytes", MEMBER_NUMBER, offsetof(struct import_note, unexplained.of_bytes)},
     {"final", MEMBER_BOOL, offsetof(struct import_note, final)},
     {"incomplete", MEMBER_BOOL, offsetof(struct import_note, incomplete)},
     {"disagrees", MEMBER_BOOL, offsetof(struct import_note, disagrees)},

@@ -154,6 +154,7 @@ struct import_note {
     uint64_t parent_pid, uid;
     uint64_t interval_bytes, first_interval_bytes, start_boottime_ns, samples, weighed_samples;
     uint64_t boottime_ns, exact_bytes, exact_calls;
+    struct memory_unexplained unexplained;
     bool final, incomplete, disagrees, unfinished, ended;
     const char *unseen_allocator;
     struct trace_heap_dump *losses; /* only its losses; NULL: none */

@@ -399,6 +399,7 @@ static void add_new_losses(struct builder *builder, const struct trace_heap_dump
 static void add_dump(struct builder *builder, const struct pending_dump *pending,
                      struct profile_dump *dump)
 {
+    static const char malloc_heap[] = "libc.malloc"; /* also that of a program before an exec */
     struct profile_heap *heap = &builder->profile->heaps[pending->heap];
     for (size_t i = 0; i < dump->sample_count; i++) {
         if (i + AHEAD < dump->sample_count)
@@ -407,6 +408,8 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
         dump->part_count += dump->samples[i]->part_count;
     }
     dump->order = builder->dumps++;
+    if (strncmp(heap->name, malloc_heap, strlen(malloc_heap)) == 0)
+        dump->unexplained = builder->profile->processes[heap->process].unexplained;
     add_new_losses(builder, &pending->status, heap, dump);
     uint64_t start_timestamp_ns =
         heap->dump_count > 0 ? heap->status.start_timestamp_ns : pending->status.start_timestamp_ns;

@@ -65,6 +65,10 @@ static const struct proto_member snapshot_members[] = {
     MEMBER(ALLOCATOR, allocator),
     MEMBER(DURATION_US, duration_us),
     MEMBER(PAGES_UNKNOWN, pages_unknown),
+    MEMBER(UNEXPLAINED_BYTES, unexplained.bytes),
+    MEMBER(ANONYMOUS_BYTES, unexplained.of_bytes),
+    MEMBER(MOST_UNEXPLAINED_BYTES, most_unexplained.bytes),
+    MEMBER(MOST_ANONYMOUS_BYTES, most_unexplained.of_bytes),
 };
 
 int builder_memory_snapshot(struct builder *builder, struct proto_span message, uint64_t packet_ns)
@@ -77,10 +81,12 @@ int builder_memory_snapshot(struct builder *builder, struct proto_span message, 
     while (code == 0 && (status = proto_next(&message, &field)) != 0) {
         if (status < 0)
             return -EBADMSG;
-        if (field.number == SNAPSHOT(PARTS))
+        if (field.number == SNAPSHOT(PARTS)) {
             code = take_part(&taken.values, field.span);
-        else
+        } else {
+            taken.values.has_unexplained |= field.number == SNAPSHOT(UNEXPLAINED_BYTES);
             builder_store(builder, PROTO_MEMBERS(snapshot_members), &field, &taken.values);
+        }
     }
     if (code < 0 || !are_numbers(&taken.values))
         return builder->error < 0 ? builder->error : -EBADMSG;
@@ -91,6 +97,8 @@ int builder_memory_snapshot(struct builder *builder, struct proto_span message, 
                       profile->memory_snapshot_count, 1) < 0)
         return builder_fail(builder);
     profile->memory_snapshots[profile->memory_snapshot_count++] = taken;
+    if (taken.values.has_unexplained)
+        profile->processes[taken.process].unexplained = taken.values.most_unexplained;
     builder_date(builder, DATED_MEMORY_SNAPSHOT, 0, profile->memory_snapshot_count - 1);
     return builder->error;
 }

@@ -75,6 +75,13 @@ int trace_writer_memory_snapshot(struct trace_writer *writer,
     message.pages_unknown = snapshot->pages_unknown;
     message.allocator = (char *)snapshot->allocator;
     message.duration_us = snapshot->duration_us;
+    message.has_unexplained_bytes = message.has_anonymous_bytes = snapshot->has_unexplained;
+    message.has_most_unexplained_bytes = message.has_most_anonymous_bytes =
+        snapshot->has_unexplained;
+    message.unexplained_bytes = snapshot->unexplained.bytes;
+    message.anonymous_bytes = snapshot->unexplained.of_bytes;
+    message.most_unexplained_bytes = snapshot->most_unexplained.bytes;
+    message.most_anonymous_bytes = snapshot->most_unexplained.of_bytes;
     packet_begin(writer, snapshot->boottime_ns, SEQUENCE_PLAIN);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_MEMORY_SNAPSHOT, &message.base);
     return packet_end(writer);

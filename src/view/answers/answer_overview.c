@@ -140,10 +140,10 @@ static void write_notes(struct json_writer *json, const struct profile *profile,
                         const struct profile_heap *heap)
 {
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
-    size_t count = heap->dump_count == 0
-                       ? 0
-                       : profile_partial_reasons(heap, &heap->dumps[heap->dump_count - 1], reasons);
-    const char *totals = profile_totals_why_partial(heap);
+    const struct profile_dump *last =
+        heap->dump_count == 0 ? NULL : &heap->dumps[heap->dump_count - 1];
+    size_t count = last == NULL ? 0 : profile_partial_reasons(heap, last, reasons);
+    const char *totals = last == NULL ? NULL : profile_totals_why_partial(heap, last);
     json_array(json, "notes");
     write_end(json, &profile->processes[heap->process]);
     for (size_t i = 0; i < count; i++)
