@@ -12,14 +12,10 @@ static const struct profile_partial_reason unexplained = {
     "unexplained_memory",
     "memory of the process is in no heap: an allocator has it that the profiler does not know",
     true};
-/* Of the programs of docs/rss.md, those whose allocators are known have less of one or of both. */
-#define UNEXPLAINED_BYTES (UINT64_C(8) << 20)
-#define UNEXPLAINED_SHARE 5 /* one in that many bytes of all anonymous memory */
 
 bool profile_is_unexplained(const struct profile_dump *dump)
 {
-    return dump->unexplained.bytes > UNEXPLAINED_BYTES &&
-           dump->unexplained.bytes > dump->unexplained.of_bytes / UNEXPLAINED_SHARE;
+    return memory_unexplained_is_much(&dump->unexplained);
 }
 
 const char profile_disagreement_words[] =

@@ -29,8 +29,7 @@ extern const char profile_disagreement_words[];
 
 #define PROFILE_PARTIAL_REASONS_MAX (TRACE_LOSS_IDS + 4)
 
-/* Return whether so much memory of the process was in no heap that an allocator must have it that
- * the profiler does not know: docs/rss.md has the share, and how it was chosen. */
+/* Return whether much memory of the process was in no heap. */
 bool profile_is_unexplained(const struct profile_dump *dump);
 
 /* Fill in the reasons for which the dump's estimates leave out allocations. Return their number; 0:

@@ -37,6 +37,14 @@ struct memory_unexplained {
     uint64_t of_bytes; /* all anonymous memory of the program then */
 };
 
+/* Return whether it is so much that an allocator must have it which the profiler does not know:
+ * docs/rss.md has the share, and how it was chosen. */
+static inline bool memory_unexplained_is_much(const struct memory_unexplained *unexplained)
+{
+    return unexplained->bytes > UINT64_C(8) << 20 &&
+           unexplained->bytes > unexplained->of_bytes / 5;
+}
+
 struct memory_snapshot {
     int32_t pid;
     uint64_t boottime_ns;

@@ -430,6 +430,13 @@ def test_timelines():
     for body, wanted in ((ours + system, (5, 2, 4097, 8192)), (old, (5, 2, 4097, 8192)), (ours, (5, 2, 4097, None)),
                          (system, (5, 2, None, 8192))):
         expect(write(HEAD, packet(body, timestamp=5)), "select ts, upid, live_size, rss_size from hp_timeline", [wanted])
+    # The profiler's own memory, of each kind, is not the program's. The counters are the kernel's.
+    kernel = field(9, field(1, field(1, 7) + field(3, 80) + field(4, 40) + field(5, 30) + field(6, 10)))
+    trace = write(HEAD, packet(field(5002, field(1, 7) + field(3, 4096) + field(4, 2048) + field(5, 10240)) + kernel, timestamp=5))
+    expect(trace, "select rss_size, rss_anon_size, rss_file_size, rss_shmem_size, profiler_size from hp_timeline",
+           [(65536, 36864, 28672, 0, 16384)])
+    expect(trace, "select value from counter join process_counter_track t on t.id = track_id where name = 'mem.rss'", [(81920,)])
+    expect(write(HEAD, packet(kernel, timestamp=5)), "select rss_size, profiler_size from hp_timeline", [(81920, None)])
 
 
 def test_split_snapshot():

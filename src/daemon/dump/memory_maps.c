@@ -233,8 +233,11 @@ static void add_shared(struct memory_part parts[MEMORY_KINDS], const struct memo
 {
     uint64_t rss = at_most(map->allocator_rss, map->rss_bytes);
     uint64_t swap = at_most(map->allocator_swap, map->swap_bytes);
-    add(&parts[MEMORY_ALLOCATOR], rss, swap, 0);
-    add(&parts[map->kind], map->rss_bytes - rss, map->swap_bytes - swap, map->end - map->start);
+    /* What is left has room for what is resident in it. */
+    uint64_t rest = map->rss_bytes - rss + map->swap_bytes - swap, all = map->end - map->start;
+    uint64_t mapped = at_most(map->allocator_mapped, all > rest ? all - rest : 0);
+    add(&parts[MEMORY_ALLOCATOR], rss, swap, mapped);
+    add(&parts[map->kind], map->rss_bytes - rss, map->swap_bytes - swap, all - mapped);
 }
 
 void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[MEMORY_KINDS])
@@ -250,9 +253,10 @@ void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[ME
         if (map->kind == MEMORY_FILES_CLEAN) {
             written = map->anonymous_bytes < map->rss_bytes ? map->anonymous_bytes : map->rss_bytes;
             uint64_t swap = map->swap_bytes;
+            uint64_t private_copies = written + swap < mapped ? written + swap : mapped;
             if (written + swap > 0)
-                add(&parts[MEMORY_FILES_WRITTEN], written, swap, 0);
-            add(&parts[MEMORY_FILES_CLEAN], map->rss_bytes - written, 0, mapped);
+                add(&parts[MEMORY_FILES_WRITTEN], written, swap, private_copies);
+            add(&parts[MEMORY_FILES_CLEAN], map->rss_bytes - written, 0, mapped - private_copies);
             continue;
         }
         add(&parts[map->kind], map->rss_bytes, map->swap_bytes, mapped);

@@ -27,9 +27,10 @@ struct memory_map {
     bool ours;     /* has the flags of the client's tables */
     /* In a mapping that is not the allocator's: the part that allocations with a mapping of their
      * own have in it. The kernel merges neighbours, whoever mapped them. */
-    double allocator_rss, allocator_swap;
+    double allocator_rss, allocator_swap, allocator_mapped;
     bool executable;
-    uint64_t explained_bytes; /* see unexplained.h; UINT64_MAX: all */
+    /* See unexplained.h; UINT64_MAX: all. The second: by ranges of libc.mmap. */
+    uint64_t explained_bytes, range_bytes;
 };
 
 struct memory_maps {

@@ -101,6 +101,7 @@ static bool survey_pages(struct survey *survey, double count, uint64_t begins, u
     if (carved != NULL) {
         carved->allocator_rss += count * (double)((end - first - untouched - swapped) * page);
         carved->allocator_swap += count * (double)(swapped * page);
+        carved->allocator_mapped += count * (double)((end - first) * page);
     }
     return true;
 }
@@ -154,6 +155,7 @@ static void scale(struct survey *survey, const struct ledger *ledger, double par
     for (size_t i = 0; i < survey->maps.count; i++) {
         survey->maps.items[i].allocator_rss /= part;
         survey->maps.items[i].allocator_swap /= part;
+        survey->maps.items[i].allocator_mapped /= part;
     }
 }
 

@@ -10,6 +10,11 @@
 
 /* Of more mappings nothing is said. */
 #define RANGES_MAX 8192u
+/* Bounds, so that the ring is not kept waiting: 30 ms each. */
+#define REGIONS_MAX (1u << 20)
+#define SAMPLES_MAX (1u << 18)
+/* Of less, the ledger is not asked: it would be no reason to call a figure partial. */
+#define ASKED_BYTES (256u << 10)
 /* A mapping with this many intervals of live bytes has a sample (95 %: the rule of three). */
 #define INTERVALS_OF_SAMPLE 3u
 
@@ -41,11 +46,6 @@ static uint64_t overlap(const struct memory_range *ranges, size_t count,
     return bytes;
 }
 
-static void explain(struct memory_map *map, uint64_t bytes)
-{
-    map->explained_bytes += bytes < UINT64_MAX - map->explained_bytes ? bytes : 0;
-}
-
 /* The address of a sample: its mapping is a heap's. */
 static void take_region(void *context, uint64_t address)
 {
@@ -62,7 +62,7 @@ static void take_piece(void *context, uint64_t start, uint64_t end)
     size_t at = SORTED_SEARCH(maps->count, i, maps->items[i].end <= start);
     for (; at < maps->count && maps->items[at].start < end; at++) {
         const struct memory_range piece = {start, end};
-        explain(&maps->items[at], overlap(&piece, 1, &maps->items[at]));
+        maps->items[at].range_bytes += overlap(&piece, 1, &maps->items[at]);
     }
 }
 
@@ -73,7 +73,10 @@ static void explain_by_ledger(struct memory_maps *maps, const struct unexplained
     /* The C library's malloc keeps free memory in [heap] and in its arenas only, and gives large
      * blocks mappings of their own, which the survey has taken. */
     for (size_t i = facts->is_glibc ? 1 : 0; i < count; i++)
-        ledger_regions_visit(facts->ledger, i, take_region, maps);
+        ledger_regions_visit(facts->ledger, i, REGIONS_MAX, take_region, maps);
+    /* Pieces do not overlap. They may have been counted before. */
+    for (size_t i = 0; i < maps->count; i++)
+        maps->items[i].range_bytes = 0;
     ledger_pieces_visit(facts->ledger, take_piece, maps);
 }
 
@@ -94,7 +97,8 @@ static uint64_t sum_up(const struct memory_maps *maps, uint64_t least_bytes)
     uint64_t sum = 0;
     for (size_t i = 0; i < maps->count; i++) {
         const struct memory_map *map = &maps->items[i];
-        double known = map->allocator_rss + map->allocator_swap + (double)map->explained_bytes;
+        double known = map->allocator_rss + map->allocator_swap + (double)map->explained_bytes +
+                       (double)map->range_bytes;
         uint64_t bytes = map->rss_bytes + map->swap_bytes;
         if (is_candidate(map) && known < (double)bytes && bytes - (uint64_t)known > least_bytes)
             sum += bytes - (uint64_t)known;
@@ -154,24 +158,26 @@ static void remember_kept(struct unexplained *unexplained, const struct memory_m
 
 /* --- a measurement --- */
 
+/* Set *is_certain to whether all blocks are taken into account. */
 static uint64_t measure(struct unexplained *unexplained, struct memory_maps *maps,
-                        const struct unexplained_facts *facts)
+                        const struct unexplained_facts *facts, bool *is_certain)
 {
     uint64_t least = INTERVALS_OF_SAMPLE * ledger_interval_bytes(facts->ledger);
     for (size_t i = 0; i < maps->count; i++) {
         struct memory_map *map = &maps->items[i];
         if (!is_candidate(map))
             continue;
-        explain(map, overlap(unexplained->earlier, unexplained->earlier_count, map));
+        map->explained_bytes = overlap(unexplained->earlier, unexplained->earlier_count, map);
         if (overlap(unexplained->kept, unexplained->kept_count, map) > 0)
             map->explained_bytes = UINT64_MAX;
     }
-    if (sum_up(maps, least) > 0)
+    *is_certain = facts->drain != NULL;
+    if (sum_up(maps, least) > ASKED_BYTES)
         explain_by_ledger(maps, facts);
-    if (sum_up(maps, least) > 0 && facts->drain != NULL) {
+    if (sum_up(maps, least) > ASKED_BYTES && facts->drain != NULL) {
         facts->drain(facts->context);
         explain_by_ledger(maps, facts);
-        ledger_live_visit(facts->ledger, SIZE_MAX, take_new_block, maps);
+        *is_certain = ledger_live_visit(facts->ledger, SAMPLES_MAX, take_new_block, maps) == 1;
     }
     return sum_up(maps, least);
 }
@@ -185,9 +191,10 @@ void unexplained_measure(struct unexplained *unexplained, struct memory_maps *ma
         remember_earlier(unexplained, maps);
     if (unexplained->too_many)
         return;
-    uint64_t bytes = measure(unexplained, maps, facts);
+    bool is_certain;
+    uint64_t bytes = measure(unexplained, maps, facts, &is_certain);
     remember_kept(unexplained, maps);
-    bool is_certain = facts->drain != NULL || is_first || bytes < unexplained->last_bytes;
+    is_certain |= is_first || bytes < unexplained->last_bytes;
     uint64_t found = is_certain ? bytes : unexplained->last_bytes;
     unexplained->last_bytes = bytes;
     snapshot->has_unexplained = true;

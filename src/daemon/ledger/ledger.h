@@ -160,11 +160,11 @@ typedef void ledger_live_visitor(void *context, const struct ledger_live_sample 
 double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor *visitor,
                          void *context);
 
-/* Visit an address of each KiB in which a heap has samples, and of some in which it had. The
- * addresses are the keys of its samples, whatever they mean. */
+/* Visit an address of each KiB in which a heap has samples, and of some in which it had: about
+ * `most` at most, a random part. The addresses are the keys of its samples, whatever they mean. */
 typedef void ledger_region_visitor(void *context, uint64_t address);
-void ledger_regions_visit(const struct ledger *ledger, size_t heap, ledger_region_visitor *visitor,
-                          void *context);
+void ledger_regions_visit(const struct ledger *ledger, size_t heap, size_t most,
+                          ledger_region_visitor *visitor, void *context);
 
 /* Visit the live pieces of all heaps of ranges, by address. */
 typedef void ledger_piece_visitor(void *context, uint64_t start, uint64_t end);

@@ -247,12 +247,12 @@ double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor
     return 1;
 }
 
-void ledger_regions_visit(const struct ledger *ledger, size_t heap, ledger_region_visitor *visitor,
-                          void *context)
+void ledger_regions_visit(const struct ledger *ledger, size_t heap, size_t most,
+                          ledger_region_visitor *visitor, void *context)
 {
     const struct live_table *table = heap == 0 ? &ledger->live : ledger->other_live[heap];
     if (table != NULL)
-        live_table_visit_regions(table, visitor, context);
+        live_table_visit_regions(table, most, visitor, context);
 }
 
 void ledger_pieces_visit(const struct ledger *ledger, ledger_piece_visitor *visitor, void *context)

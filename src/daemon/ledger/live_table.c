@@ -306,15 +306,18 @@ size_t live_table_visit(const struct live_table *table, unsigned segment,
     return visited;
 }
 
-void live_table_visit_regions(const struct live_table *table,
+void live_table_visit_regions(const struct live_table *table, size_t most,
                               void (*visitor)(void *context, uint64_t key), void *context)
 {
-    for (unsigned segment = 0; segment < LIVE_TABLE_SEGMENTS; segment++)
+    size_t visited = 0;
+    for (unsigned segment = 0; segment < LIVE_TABLE_SEGMENTS && visited < most; segment++)
         for (uint32_t i = 0; i < table->segments[segment].capacity; i++) {
             const struct live_region *region = &table->segments[segment].regions[i];
             uint64_t place = live_table_first(region->name);
-            if (region->name != 0)
-                visitor(context, place << 4 | place >> 60);
+            if (region->name == 0)
+                continue;
+            visitor(context, place << 4 | place >> 60);
+            visited++;
         }
 }
 

@@ -72,8 +72,9 @@ typedef void live_table_visitor(void *context, uint64_t key, const struct live_s
 size_t live_table_visit(const struct live_table *table, unsigned segment,
                         live_table_visitor *visitor, void *context);
 
-/* Visit a key of each region in use, with or without samples. */
-void live_table_visit_regions(const struct live_table *table,
+/* Visit a key of each region in use, with or without samples: about `most` of them at most, a
+ * random part. */
+void live_table_visit_regions(const struct live_table *table, size_t most,
                               void (*visitor)(void *context, uint64_t key), void *context);
 
 #define LIVE_TABLE_SIZE_IS_LARGE (1u << 31)
