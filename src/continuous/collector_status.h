@@ -11,6 +11,7 @@
 
 #include "sinks/sink.h"
 #include "trace/losses.h"
+#include "trace/memory_snapshot.h"
 
 #define COLLECTOR_UNKNOWN UINT64_MAX
 
@@ -43,6 +44,7 @@ struct collector_program {
     const struct collector_loss *losses;
     size_t loss_count;
     int64_t last_dump_ns; /* since 1970; 0: none yet */
+    struct memory_unexplained unexplained; /* the most so far; of_bytes 0: unknown */
     const char *problem;  /* why it is not profiled; "": it is */
 };
 

@@ -302,6 +302,7 @@ static void clear_figures(struct known_process *process)
         free((char *)process->heaps[i].name);
     process->heap_count = process->loss_count = 0;
     process->since_ns = process->last_dump_ns = 0;
+    process->unexplained = (struct memory_unexplained){0};
 }
 
 void programs_begin_anew(struct programs *programs)
@@ -323,6 +324,8 @@ void programs_take_heap(struct known_process *process, const struct profile *pro
     (void)profile;
     if (strcmp(heap->name, malloc_heap) == 0) {
         take_losses(process, &heap->status);
+        if (dump->unexplained.of_bytes > 0)
+            process->unexplained = dump->unexplained;
         /* Later dumps begin at the one before. */
         if (process->since_ns == 0)
             process->since_ns = (int64_t)heap->start_boottime_ns + boottime_to_realtime_ns;
@@ -418,6 +421,7 @@ static void fill_status(struct programs *programs, struct known_process *process
         .losses = process->losses,
         .loss_count = process->loss_count,
         .last_dump_ns = process->last_dump_ns,
+        .unexplained = process->unexplained,
         .problem = describe_problem(process, program),
     };
 }

@@ -44,6 +44,7 @@ struct known_process {
     uint64_t asked_bytes;          /* 0: none yet */
     /* By the last dump. */
     int64_t since_ns, last_dump_ns;
+    struct memory_unexplained unexplained; /* of_bytes 0: unknown */
     struct collector_heap *heaps; /* names are malloc'd */
     size_t heap_count, heap_capacity;
     struct collector_loss *losses;

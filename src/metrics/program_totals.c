@@ -153,6 +153,7 @@ static struct program_total *add_total(struct program_totals *totals, const char
     strcpy(total->program, program);
     strcpy(total->service, service);
     total->interval_bytes = total->samples = COLLECTOR_UNKNOWN;
+    total->unexplained_bytes = NAN;
     return total;
 }
 
@@ -195,6 +196,7 @@ static void begin_now(struct program_total *total)
 {
     total->processes = total->measured = total->unprofiled = 0;
     total->interval_bytes = COLLECTOR_UNKNOWN;
+    total->unexplained_bytes = NAN;
     total->oldest_dump_ns = 0;
     for (size_t i = 0; i < total->heap_count; i++) {
         struct program_heap *heap = &total->heaps[i];
@@ -256,6 +258,8 @@ static void add_program(struct program_total *total, const struct collector_prog
         (total->interval_bytes == COLLECTOR_UNKNOWN ||
          program->interval_bytes > total->interval_bytes))
         total->interval_bytes = program->interval_bytes;
+    if (program->unexplained.of_bytes > 0)
+        add_known(&total->unexplained_bytes, (double)program->unexplained.bytes);
     add_samples(total, now->samples, before != NULL ? before->samples : COLLECTOR_UNKNOWN);
     for (size_t id = 0; id < TRACE_LOSS_IDS; id++)
         total->losses[id] += more(now->losses[id], before != NULL ? before->losses[id] : 0);

@@ -48,6 +48,7 @@ struct program_total {
     /* Of the processes now. */
     size_t processes, measured, unprofiled; /* all; with a dump; with a problem */
     uint64_t interval_bytes;                /* the largest; COLLECTOR_UNKNOWN */
+    double unexplained_bytes;               /* NAN: unknown */
     int64_t oldest_dump_ns;                 /* of those that are measured; 0: none */
     uint64_t seen_ms;                       /* when it last had a process */
 };

@@ -103,6 +103,11 @@ static double interval_of(const struct program_total *total)
     return known(total->interval_bytes);
 }
 
+static double unexplained_of(const struct program_total *total)
+{
+    return total->unexplained_bytes;
+}
+
 static double last_dump_of(const struct program_total *total)
 {
     return seconds_since_1970(total->oldest_dump_ns);
@@ -124,6 +129,10 @@ static const struct {
     {{"heapprofd_sampling_interval_bytes", "bytes", false,
       "Bytes between two samples, on average: the largest of the processes."},
      interval_of},
+    {{"heapprofd_unexplained_bytes", "bytes", false,
+      "Most memory of these processes so far that is in no heap. If it is much, their figures are "
+      "partial."},
+     unexplained_of},
     {{"heapprofd_last_dump_timestamp_seconds", "seconds", false,
       "When the last dump was taken, since 1970: the oldest of the processes."},
      last_dump_of},

@@ -130,6 +130,8 @@ static void fill_program(Heapprofd__CollectorProgram *to, const struct collector
     SET(to, last_dump_ns, from->last_dump_ns > 0, from->last_dump_ns);
     SET(to, interval_bytes, from->interval_bytes > 0 && from->interval_bytes != COLLECTOR_UNKNOWN,
         from->interval_bytes);
+    SET(to, unexplained_bytes, from->unexplained.of_bytes > 0, from->unexplained.bytes);
+    SET(to, anonymous_bytes, from->unexplained.of_bytes > 0, from->unexplained.of_bytes);
     SET_UNSIGNED(to, samples, from->samples);
     SET_DOUBLE(to, samples_per_hour, from->samples_per_hour);
     fill_lists(to, from, parts);

@@ -41,8 +41,7 @@ struct memory_unexplained {
  * docs/rss.md has the share, and how it was chosen. */
 static inline bool memory_unexplained_is_much(const struct memory_unexplained *unexplained)
 {
-    return unexplained->bytes > UINT64_C(8) << 20 &&
-           unexplained->bytes > unexplained->of_bytes / 5;
+    return unexplained->bytes > UINT64_C(8) << 20 && unexplained->bytes > unexplained->of_bytes / 5;
 }
 
 struct memory_snapshot {

@@ -138,6 +138,11 @@ static void print_program(const Heapprofd__CollectorProgram *program)
         printf(", dump %s ago\n", format_age(age_ms(program->last_dump_ns)).bytes);
     else
         puts(", no dump yet");
+    const struct memory_unexplained unexplained = {program->unexplained_bytes,
+                                                   program->anonymous_bytes};
+    if (memory_unexplained_is_much(&unexplained))
+        printf("      partial: %s of anonymous memory is in no heap (docs: rss.md)\n",
+               format_bytes((double)unexplained.bytes).bytes);
     for (size_t i = 0; i < program->n_heaps; i++)
         print_heap(program->heaps[i]);
     print_losses(program);
@@ -222,6 +227,8 @@ static void print_program_json(struct json_writer *json, const Heapprofd__Collec
     UNSIGNED(json, program, samples);
     NUMBER(json, program, samples_per_hour);
     UNSIGNED(json, program, last_dump_ns);
+    UNSIGNED(json, program, unexplained_bytes);
+    UNSIGNED(json, program, anonymous_bytes);
     json_array(json, "heaps");
     for (size_t i = 0; i < program->n_heaps; i++)
         print_heap_json(json, program->heaps[i]);

@@ -261,7 +261,11 @@ static void take_memory_snapshot(struct target *target, bool is_of_dump)
                   .drain = is_of_dump || !target->has_ring ? NULL : drain_for_snapshot,
                   .context = target},
     };
-    if (!target->image_gone && !target->superseded && !target->config->background)
+    /* A background session reads memory at its dumps only, within the same share of the time. */
+    if (target->config->background &&
+        !(is_of_dump && memory_watch_is_due(&target->memory, target->neighbours)))
+        return;
+    if (!target->image_gone && !target->superseded)
         memory_watch_take_snapshot(&target->memory, &request);
 }
 
@@ -514,6 +518,7 @@ void target_notice_changes(struct target *target, size_t targets)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     report_restrictions(target);
+    target->neighbours = targets;
     /* Each dump updates the title, too. */
     if (target->config->background || target->image_gone)
         return;

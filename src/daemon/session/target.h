@@ -50,6 +50,7 @@ struct target {
     struct walk_finisher *finisher;          /* NULL: none */
     struct non_module_code *non_module_code; /* code outside modules; NULL: not tracked */
     struct memory_watch memory;
+    size_t neighbours; /* the session's targets, which share the time for snapshots */
 
     /* Beside its heap. */
     struct process_watch process;
