@@ -16,6 +16,7 @@ struct builder_rows {
 struct grouping_builder {
     struct grouping *grouping;
     enum grouping_key keys[2];
+    const uint32_t *alike;
     struct builder_rows outer, inner;
 };
 
@@ -73,15 +74,17 @@ static int add_part(struct grouping_builder *builder, uint32_t callsite,
 
 static int add_sample(struct grouping_builder *builder, const struct profile_sample *sample)
 {
+    uint32_t callsite =
+        builder->alike != NULL ? builder->alike[sample->callsite] : sample->callsite;
     /* Without tags, all of it has no type and no context, and the peak is known. */
     if (!sample->tagged) {
         struct rollup_values values = rollup_values_of(sample);
-        return add_part(builder, sample->callsite, NULL, &values);
+        return add_part(builder, callsite, NULL, &values);
     }
     for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
         struct rollup_values values = {part->figures, part->peak};
-        if (add_part(builder, sample->callsite, part, &values) < 0)
+        if (add_part(builder, callsite, part, &values) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -106,12 +109,13 @@ static void gather_inner(struct grouping *grouping)
 }
 
 struct grouping *grouping_new(const struct profile_dump *dump, enum grouping_key first,
-                              enum grouping_key second)
+                              enum grouping_key second, const uint32_t *alike)
 {
     struct grouping *grouping = calloc(1, sizeof(*grouping));
     if (grouping == NULL)
         return NULL;
-    struct grouping_builder builder = {.grouping = grouping, .keys = {first, second}};
+    struct grouping_builder builder = {
+        .grouping = grouping, .keys = {first, second}, .alike = alike};
     int code = 0;
     for (size_t i = 0; i < dump->sample_count && code == 0; i++)
         code = add_sample(&builder, dump->samples[i]);

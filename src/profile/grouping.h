@@ -27,9 +27,10 @@ struct grouping {
     size_t outer_count, inner_count;
 };
 
-/* second may be GROUPING_NONE: no inner rows. Return NULL without memory. */
+/* second may be GROUPING_NONE: no inner rows. alike: by callsite, the one whose row by backtrace it
+ * shares; NULL: each has its own. Return NULL without memory. */
 struct grouping *grouping_new(const struct profile_dump *dump, enum grouping_key first,
-                              enum grouping_key second);
+                              enum grouping_key second, const uint32_t *alike);
 void grouping_free(struct grouping *grouping);
 
 #endif

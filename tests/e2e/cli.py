@@ -510,6 +510,26 @@ def test_one_row_per_stack():
         print(f"{shape}: {len(sites)} callsites, {len(stacks)} lines")
 
 
+def test_one_row_per_group():
+    """--by prints what looks the same once, whichever two keys are chosen; rows of a level add up to those above."""
+    tool("host", "--quiet", "-i", "1", "--all-heaps", "-o", at("groups"), "--", os.path.join(BUILD, "tests/programs/heap_scopes"))
+    keys = ("type", "context", "backtrace")
+    for by in ("type", "context", *(f"{one},{other}" for one in keys for other in keys if one != other)):
+        text = tool("report", "--by", by, "--view", "alloc_space", "--top", "0", at("groups")).stdout.decode()
+        tables = re.findall(r"^By .*\n.*\n((?: +[\d.,]+ .*\n)+)", text, re.M)
+        check(tables, f"{by}: {text[:600]}")
+        for table in tables:
+            group, seen, counts = None, set(), {}
+            for line in table.splitlines():
+                count, indent, row = re.match(r".*?% +exact +([\d,]+) +[\d.,]+ k?B  ( *)(.*)", line).groups()
+                group = group if indent else row
+                counts.setdefault(group, []).append(int(count.replace(",", "")))
+                check((group, indent, row) not in seen, f"--by {by} prints a row twice: {line}")
+                seen.add((group, indent, row))
+            for name, (whole, *parts) in counts.items():
+                check(not parts or sum(parts) == whole, f"--by {by}: {name}: {parts} of {whole}")
+
+
 def test_peak_table():
     """The table of the peak is printed only if it differs from that of the end."""
     commanded = os.path.join(BUILD, "tests/programs/commanded")

@@ -341,7 +341,7 @@ static void test_types_and_contexts_travel(void **state)
     assert_int_equal(TYPES, dump->samples[0]->part_count);
     assert_true(dump->total.allocated_bytes == TYPES * (TYPES + 1) / 2.0);
 
-    struct grouping *types = grouping_new(dump, GROUPING_TYPE, GROUPING_CONTEXT);
+    struct grouping *types = grouping_new(dump, GROUPING_TYPE, GROUPING_CONTEXT, NULL);
     assert_int_equal(TYPES, types->outer_count);
     const struct grouping_row *row = find_group(types, "type 2400");
     assert_true(rollup_live_bytes(&row->values.figures) == 2400 && row->values.peak.bytes == 2400);
@@ -352,7 +352,7 @@ static void test_types_and_contexts_travel(void **state)
     assert_string_equal("", types->inner[row->first].label);
     grouping_free(types);
 
-    struct grouping *contexts = grouping_new(dump, GROUPING_CONTEXT, GROUPING_BACKTRACE);
+    struct grouping *contexts = grouping_new(dump, GROUPING_CONTEXT, GROUPING_BACKTRACE, NULL);
     assert_int_equal(2, contexts->outer_count);
     assert_true(find_group(contexts, "outer;inner")->values.figures.allocated_count == TYPES / 2);
     assert_int_equal(1, find_group(contexts, "")->count);

@@ -46,7 +46,7 @@ static struct profile *finish(struct trace_writer *writer, int fd)
 
 static double bytes_of(const struct profile_dump *dump, enum grouping_key key, const char *label)
 {
-    struct grouping *grouping = grouping_new(dump, key, GROUPING_NONE);
+    struct grouping *grouping = grouping_new(dump, key, GROUPING_NONE, NULL);
     double bytes = -1;
     assert_non_null(grouping);
     for (size_t i = 0; i < grouping->outer_count; i++) {

@@ -126,7 +126,7 @@ static void print_groups(struct json_writer *json, struct printing *printing,
                          const struct profile_heap *heap, const struct profile_dump *dump,
                          const enum grouping_key by[2])
 {
-    struct grouping *grouping = grouping_new(dump, by[0], by[1]);
+    struct grouping *grouping = grouping_new(dump, by[0], by[1], NULL);
     json_array(json, "groups");
     for (size_t i = 0; grouping != NULL && i < grouping->outer_count; i++) {
         const struct grouping_row *outer = &grouping->outer[i];

@@ -218,14 +218,13 @@ static size_t merge_lines(struct callsite_line *lines, size_t count)
     return kept;
 }
 
-/* Return the rows of a table, highest rank first: one for each stack that is printed differently.
- * NULL: no memory. */
-static struct callsite_line *rank_callsites(const struct printer *printer, int by,
+/* Return a line for each stack of the dump, with how it is printed. NULL: no memory. */
+static struct callsite_line *list_callsites(const struct printer *printer, int by,
                                             size_t *line_count)
 {
     const struct profile_dump *dump = printer->dump;
     struct callsite_line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
-    size_t count = 0, kept = 0;
+    size_t count = 0;
     char *text = NULL;
     size_t length = 0;
     struct printer to_text = *printer;
@@ -238,8 +237,6 @@ static struct callsite_line *rank_callsites(const struct printer *printer, int b
         struct callsite_line line = {
             .values = rollup_values_of(dump->samples[i]), .stacks = 1, .order = i};
         line.highest = rank_of(&line.values, by);
-        if (!(line.highest > 0))
-            continue;
         line.callsite = dump->samples[i]->callsite;
         rewind(to_text.out);
         print_callsite(&to_text, line.callsite);
@@ -250,7 +247,22 @@ static struct callsite_line *rank_callsites(const struct printer *printer, int b
     if (to_text.out != NULL)
         fclose(to_text.out);
     free(text);
-    count = lines != NULL ? merge_lines(lines, count) : 0;
+    *line_count = count;
+    return lines;
+}
+
+/* Return the rows of a table, highest rank first: one for each stack that is printed differently.
+ * NULL: no memory. */
+static struct callsite_line *rank_callsites(const struct printer *printer, int by,
+                                            size_t *line_count)
+{
+    size_t count = 0, kept = 0;
+    struct callsite_line *lines = list_callsites(printer, by, &count);
+    for (size_t i = 0; i < count; i++)
+        if (lines[i].highest > 0)
+            lines[kept++] = lines[i];
+    count = lines != NULL ? merge_lines(lines, kept) : 0;
+    kept = 0;
     for (size_t i = 0; i < count; i++) {
         lines[i].rank = rank_of(&lines[i].values, by);
         if (lines[i].rank >= 0.5)
@@ -474,10 +486,38 @@ static void print_group_rows(const struct printer *printer, const struct groupin
     free(order);
 }
 
+/* Return, by callsite of the dump, the one with most among those that are printed alike; malloc'd.
+ * NULL: no memory. */
+static uint32_t *callsites_alike(const struct printer *printer)
+{
+    uint32_t *alike = calloc(printer->profile->callsite_count + 1, sizeof(*alike));
+    size_t count = 0;
+    struct callsite_line *lines = list_callsites(printer, (int)printer->options->view, &count);
+    if (count > 1)
+        qsort(lines, count, sizeof(*lines), compare_texts);
+    for (size_t first = 0, end; first < count && alike != NULL; first = end) {
+        size_t most = first;
+        for (end = first + 1; end < count && XXH128_isEqual(lines[first].text, lines[end].text);
+             end++)
+            most = lines[end].highest > lines[most].highest ? end : most;
+        for (size_t i = first; i < end; i++)
+            alike[lines[i].callsite] = lines[most].callsite;
+    }
+    bool listed = lines != NULL;
+    free(lines);
+    if (listed)
+        return alike;
+    free(alike);
+    return NULL;
+}
+
 void printer_groups(const struct printer *printer)
 {
     const enum grouping_key *by = printer->options->by;
-    struct grouping *grouping = grouping_new(printer->dump, by[0], by[1]);
+    uint32_t *alike = callsites_alike(printer);
+    struct grouping *grouping =
+        alike != NULL ? grouping_new(printer->dump, by[0], by[1], alike) : NULL;
+    free(alike);
     if (grouping == NULL)
         return;
     struct profile_estimate total = estimate_of_dump(printer->dump, printer->options->view);
