@@ -250,8 +250,9 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
 static void set_estimate(struct budget_result *result, const struct sum *sum,
                          const struct profile_heap *heap, const struct profile_dump *dump)
 {
-    struct profile_interval interval = estimate_total_interval(&sum->all, false, heap, dump);
-    result->value = sum->all.bytes;
+    const struct estimate_shown shown = estimate_total_of(&sum->all, false, heap, dump);
+    struct profile_interval interval = shown.interval;
+    result->value = shown.value;
     result->low = interval.low;
     result->high = interval.high;
     result->exact = profile_dump_is_exact(heap, dump);
@@ -389,6 +390,7 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
 
 struct side_sum {
     struct sum sum;
+    double value; /* of the sum */
     struct profile_interval interval;
     struct profile_calibration calibration;
     struct unseen unseen;
@@ -421,13 +423,15 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
              dump->heap->interval_bytes > side->worst->heap->interval_bytes))
             side->worst = dump;
     }
+    double most = most_is_known ? side->most : 0;
+    side->value = most > 0 ? fmin(side->sum.all.bytes, most) : side->sum.all.bytes;
     side->interval = profile_interval_of_bytes(&side->sum.all);
     side->interval = profile_interval_calibrated(side->interval, &side->sum.all, false,
                                                  &side->calibration);
     side->interval = unseen_raise(side->interval, side->sum.all.bytes, side->unseen);
-    side->interval = profile_interval_cut(side->interval, most_is_known ? side->most : 0);
+    side->interval = profile_interval_cut(side->interval, most, side->value);
     if (side->worst->heap->interval_bytes == 1)
-        side->interval.low = side->interval.high = side->sum.all.bytes;
+        side->interval.low = side->interval.high = side->value;
 }
 
 static bool is_side_unknown(const struct budget_subject *subject)
@@ -463,7 +467,7 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     sum_side(budgets, subject, &after);
     const struct budget *budget = result->budget;
     double factor = budget->share ? budget->limit : 0;
-    double old = before.sum.all.bytes, new = after.sum.all.bytes, scale = 1 + factor;
+    double old = before.value, new = after.value, scale = 1 + factor;
     result->limit = budget->share ? budget->limit * old : budget->limit;
     result->value = new - old;
     /* The baseline's margin scaled by 1 + share, but around its own value. */

@@ -96,7 +96,8 @@ struct diff_pair {
     size_t row_count;
     struct diff_type *types; /* by row */
     size_t type_count;
-    struct diff_row total;
+    struct diff_row
+        total; /* of whole heaps, as reports show them; with a filter, of what it keeps */
 };
 
 struct diff {

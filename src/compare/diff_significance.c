@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/estimates.h"
+
 static bool is_judged(const struct diff_options *options, enum export_view view)
 {
     return options->views == 0 || (options->views >> view & 1) != 0;
@@ -41,10 +43,43 @@ static void bound_later(const struct export_dump *earlier, const struct export_d
     *unseen = unseen_between(later->heap, earlier->dump, later->dump, counts);
 }
 
+static enum export_view view_of(enum diff_figure figure, bool counts)
+{
+    return figure == DIFF_PEAK        ? EXPORT_MAX
+           : figure == DIFF_ALLOCATED ? (counts ? EXPORT_ALLOC_OBJECTS : EXPORT_ALLOC_SPACE)
+                                      : (counts ? EXPORT_OBJECTS : EXPORT_SPACE);
+}
+
+/* Return the sum of one side's heaps as reports show them. Clear bounds->has_totals if a filter
+ * leaves out a part of one, bounds->counted unless all of them are counted. */
+static double total_of_side(const struct export_dump *dumps, size_t count, enum export_view view,
+                            bool counts, struct change_bounds *bounds)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct profile_dump *dump = dumps[i].dump;
+        bounds->has_totals &= dump->left_out.callsites == 0;
+        bounds->counted &= estimate_is_counted(dumps[i].heap, dump, view);
+        sum += estimate_total(dumps[i].heap, dump, view, counts).value;
+    }
+    return sum;
+}
+
+static void set_totals(struct change_bounds *bounds, const struct diff_pair *pair,
+                       enum diff_figure figure, bool counts)
+{
+    enum export_view view = view_of(figure, counts);
+    bounds->has_totals = bounds->counted = true;
+    bounds->before = total_of_side(pair->before, pair->before_count, view, counts, bounds);
+    bounds->after = total_of_side(pair->after, pair->after_count, view, counts, bounds);
+    bounds->counted &= bounds->has_totals;
+}
+
 struct change_bounds diff_bounds_of(const struct diff_pair *pair, enum diff_figure figure,
                                     bool counts)
 {
     struct change_bounds bounds = {.same = false};
+    set_totals(&bounds, pair, figure, counts);
     bound_side(pair->before, pair->before_count, counts, &bounds.lost_most, &bounds.lost_unseen);
     bound_side(pair->after, pair->after_count, counts, &bounds.gained_most, &bounds.gained_unseen);
     if (!pair->same_process)
@@ -80,6 +115,21 @@ static void judge_row(const struct diff_options *options, const struct diff_pair
                 row == &pair->total);
 }
 
+/* Let the sides of the total be what reports show. */
+static void show_totals(struct diff_pair *pair)
+{
+    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
+        const struct change_bounds *bytes = &pair->bounds[figure][0],
+                                   *counts = &pair->bounds[figure][1];
+        if (!bytes->has_totals)
+            continue;
+        pair->total.before[figure].bytes = bytes->before;
+        pair->total.before[figure].count = counts->before;
+        pair->total.after[figure].bytes = bytes->after;
+        pair->total.after[figure].count = counts->after;
+    }
+}
+
 int diff_judge_significance(const struct diff_options *options, struct diff_pair *pair)
 {
     struct change *changes = calloc(pair->row_count + 1, sizeof(*changes));
@@ -89,6 +139,7 @@ int diff_judge_significance(const struct diff_options *options, struct diff_pair
         for (int counts = 0; counts < 2; counts++)
             pair->bounds[figure][counts] = diff_bounds_of(pair, figure, counts != 0);
     judge_row(options, pair, &pair->total);
+    show_totals(pair);
     for (size_t i = 0; i < pair->row_count; i++)
         judge_row(options, pair, &pair->rows[i]);
     for (enum export_view view = 0; view < EXPORT_VIEWS && code == 0; view++) {

@@ -186,15 +186,31 @@ static void leave_room(struct change *change, struct profile_interval *up,
             fmax(change->probability, unseen_probability(fabs(change->value), other));
 }
 
+static struct change change_of_counted(double before, double after)
+{
+    double value = after - before, probability = value != 0 ? 0 : 1;
+    return (struct change){.value = value,
+                           .interval = {value, value},
+                           .probability = probability,
+                           .probability_least = probability,
+                           .counted = true};
+}
+
+static double difference_of(double after, double before)
+{
+    double value = after - before;
+    return fabs(value) <= rounding_of(after, before) ? 0 : value;
+}
+
 struct change change_of(const struct change_parts *parts, bool counts,
                         const struct change_sampling *sampling, const struct change_bounds *bounds,
                         bool of_heap)
 {
     double gained = counts ? parts->gained.count : parts->gained.bytes;
     double lost = counts ? parts->lost.count : parts->lost.bytes;
-    struct change change = {.value = gained - lost};
-    if (fabs(change.value) <= rounding_of(gained, lost))
-        change.value = 0;
+    if (bounds != NULL && of_heap && bounds->counted)
+        return change_of_counted(bounds->before, bounds->after);
+    struct change change = {.value = difference_of(gained, lost)};
     struct profile_interval up =
         interval_of(&parts->gained, counts, sampling->gained_interval_bytes,
                     &sampling->gained_calibration);
@@ -204,10 +220,14 @@ struct change change_of(const struct change_parts *parts, bool counts,
     if (bounds != NULL && of_heap)
         leave_room(&change, &up, &down, gained, lost, bounds);
     if (bounds != NULL) {
-        up = profile_interval_cut(up, bounds->gained_most);
-        down = profile_interval_cut(down, bounds->lost_most);
+        up = profile_interval_cut(up, bounds->gained_most, 0);
+        down = profile_interval_cut(down, bounds->lost_most, 0);
     }
+    if (bounds != NULL && of_heap && bounds->has_totals)
+        change.value = difference_of(bounds->after, bounds->before);
     change.interval = change_interval(gained, up, lost, down);
+    change.interval.low = fmin(change.interval.low, change.value);
+    change.interval.high = fmax(change.interval.high, change.value);
     if (bounds != NULL && of_heap && bounds->same && change.value == 0)
         change.interval = (struct profile_interval){0, 0};
     change.uncertain = lacks_variance(&parts->gained, sampling->gained_interval_bytes) ||

@@ -31,9 +31,10 @@
  *
  * Samples that a heap's exact totals have calibrated vary less: profile_calibration_leaves().
  *
- * Neither part exceeds the bound by the exact totals. Sums over a heap also leave room for bytes
- * without samples (profile/unseen.h): a change of b bytes may consist of these with probability
- * exp(-b/T).
+ * Neither part exceeds the bound by the exact totals; the interval is extended to the change if
+ * that is outside of it. Sums over a heap also leave room for bytes without samples
+ * (profile/unseen.h): a change of b bytes may consist of these with probability exp(-b/T). The
+ * change of a whole heap is that of the totals which reports show. It is exact if both are counted.
  *
  * The probability: if nothing has changed, each sample that only one side has is equally likely on
  * either side. For samples of one weight w, the number of samples in a change is then the
@@ -79,6 +80,7 @@ struct change {
     double probability;       /* of this change or a larger one by chance */
     double probability_least; /* the least possible: if all samples were on one side */
     bool uncertain;           /* the file contains no variance, so the interval is unknown */
+    bool counted;             /* both sides are counted, not estimated: the change is exact */
 };
 
 /* Bounds of each part by the exact totals, in bytes or calls. */
@@ -86,6 +88,10 @@ struct change_bounds {
     double gained_most, lost_most;            /* 0: unknown */
     struct unseen gained_unseen, lost_unseen; /* of sums over a heap */
     bool same; /* both sides are of the same moment: nothing differs */
+    /* Whole heaps as reports show them (compare/estimates.h), unless only parts are compared. */
+    bool has_totals;
+    bool counted; /* these are exact totals */
+    double before, after;
 };
 
 /* Compute a change. `bounds` may be NULL if none are known. `of_heap`: the parts are sums over a

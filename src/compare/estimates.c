@@ -28,9 +28,15 @@ double estimate_rank(const struct profile_estimate *figure, enum export_view vie
     return export_view_counts_calls(view) ? figure->count : figure->bytes;
 }
 
-struct profile_interval estimate_interval(const struct profile_estimate *figure, bool counts,
-                                          const struct profile_heap *heap,
-                                          const struct profile_dump *dump)
+static double amount_of(const struct profile_estimate *figure, bool counts)
+{
+    return counts ? figure->count : figure->bytes;
+}
+
+/* Return the interval before what is certain cuts it; NAN if the sampling interval is unknown. */
+static struct profile_interval interval_of(const struct profile_estimate *figure, bool counts,
+                                           const struct profile_heap *heap,
+                                           const struct profile_dump *dump)
 {
     if (heap->interval_bytes == 0)
         return (struct profile_interval){NAN, NAN};
@@ -38,8 +44,18 @@ struct profile_interval estimate_interval(const struct profile_estimate *figure,
                                            ? profile_interval_of_count(figure, heap->interval_bytes)
                                            : profile_interval_of_bytes(figure);
     const struct profile_calibration all = rollup_calibration_of(heap, dump);
-    interval = profile_interval_calibrated(interval, figure, counts, &all);
-    return profile_interval_cut(interval, rollup_most(heap, dump, counts));
+    return profile_interval_calibrated(interval, figure, counts, &all);
+}
+
+struct profile_interval estimate_interval(const struct profile_estimate *figure, bool counts,
+                                          const struct profile_heap *heap,
+                                          const struct profile_dump *dump)
+{
+    struct profile_interval interval = interval_of(figure, counts, heap, dump);
+    if (heap->interval_bytes == 0)
+        return interval;
+    return profile_interval_cut(interval, rollup_most(heap, dump, counts),
+                                amount_of(figure, counts));
 }
 
 /* Return the estimate of a peak, raised by a part of the bias that was taken from it: the moments
@@ -63,26 +79,39 @@ static struct profile_estimate raised_peak(const struct profile_estimate *peak)
     return raised;
 }
 
-struct profile_interval estimate_total_interval(const struct profile_estimate *figure, bool counts,
-                                                const struct profile_heap *heap,
-                                                const struct profile_dump *dump)
+struct estimate_shown estimate_total_of(const struct profile_estimate *figure, bool counts,
+                                        const struct profile_heap *heap,
+                                        const struct profile_dump *dump)
 {
-    struct profile_interval interval = estimate_interval(figure, counts, heap, dump);
+    double most = rollup_most(heap, dump, counts), value = amount_of(figure, counts);
+    struct estimate_shown total = {most > 0 ? fmin(value, most) : value,
+                                   interval_of(figure, counts, heap, dump)};
     if (heap->interval_bytes == 0)
-        return interval;
+        return total;
     if (figure->highest_bytes > 0) {
         const struct profile_estimate raised = raised_peak(figure);
-        interval.high =
-            fmax(interval.high, estimate_interval(&raised, counts, heap, dump).high);
+        total.interval.high =
+            fmax(total.interval.high, interval_of(&raised, counts, heap, dump).high);
     }
-    interval = unseen_raise(interval, counts ? figure->count : figure->bytes,
-                            unseen_of(heap, dump, counts));
-    return profile_interval_cut(interval, rollup_most(heap, dump, counts));
+    total.interval = unseen_raise(total.interval, value, unseen_of(heap, dump, counts));
+    total.interval = profile_interval_cut(total.interval, most, total.value);
+    return total;
 }
 
-double estimate_peak_bytes(const struct profile_heap *heap, const struct profile_dump *dump)
+bool estimate_is_counted(const struct profile_heap *heap, const struct profile_dump *dump,
+                         enum export_view view)
 {
-    /* The status is as of the last dump; earlier dumps precede that peak. */
-    return dump == &heap->dumps[heap->dump_count - 1] ? heap->status.peak_live_bytes
-                                                      : estimate_of_dump(dump, EXPORT_MAX).bytes;
+    return (view == EXPORT_ALLOC_SPACE || view == EXPORT_ALLOC_OBJECTS) &&
+           rollup_most(heap, dump, false) > 0 && rollup_most(heap, dump, true) > 0;
+}
+
+struct estimate_shown estimate_total(const struct profile_heap *heap,
+                                     const struct profile_dump *dump, enum export_view view,
+                                     bool counts)
+{
+    double most = rollup_most(heap, dump, counts);
+    if (estimate_is_counted(heap, dump, view))
+        return (struct estimate_shown){most, {most, most}};
+    const struct profile_estimate figure = estimate_of_dump(dump, view);
+    return estimate_total_of(&figure, counts, heap, dump);
 }

@@ -212,6 +212,16 @@ struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t s
     return total;
 }
 
+struct breakdown_row breakdown_whole(const struct breakdown *breakdown)
+{
+    struct breakdown_row whole = breakdown_total(breakdown, 0);
+    const struct sites *sites = breakdown->sites;
+    for (size_t i = 0; i < sites->column_count; i++)
+        if (sites->has_whole[i])
+            whole.values[i] = sites->whole[breakdown->figure][i];
+    return whole;
+}
+
 struct sites_value breakdown_aggregate_of(const struct breakdown_row *row, size_t columns,
                                           enum breakdown_aggregate aggregate)
 {

@@ -73,8 +73,10 @@ bool breakdown_leave(struct breakdown *breakdown);
 /* Replace the path by these steps. */
 int breakdown_go(struct breakdown *breakdown, const struct breakdown_step *steps, size_t count);
 
-/* Return the totals after the first `steps` steps of the path. */
+/* Return the totals after the first `steps` steps of the path. Shares are those of these sums. */
 struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t steps);
+/* Return the totals of everything, as reports show them. */
+struct breakdown_row breakdown_whole(const struct breakdown *breakdown);
 
 /* Make the rows of a dimension that are not empty, in no order. If the path has a step in that
  * dimension, its key is the only row. Return 0 or -ENOMEM. */

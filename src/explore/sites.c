@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/estimates.h"
 #include "explore/sites_names.h"
 #include "util/array.h"
 
@@ -151,6 +152,22 @@ static void note_unknown(const struct profile_heap *heap, struct sites_unknown *
     }
 }
 
+/* Add a heap's totals to those of its column. */
+static void add_whole(struct maker *maker, const struct export_dump *chosen)
+{
+    static const enum export_view views[DIFF_FIGURES] = {
+        [DIFF_LIVE] = EXPORT_SPACE,
+        [DIFF_ALLOCATED] = EXPORT_ALLOC_SPACE,
+        [DIFF_PEAK] = EXPORT_MAX,
+    };
+    maker->sites->has_whole[maker->column] &= chosen->dump->left_out.callsites == 0;
+    for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
+        struct sites_value *whole = &maker->sites->whole[figure][maker->column];
+        whole->bytes += estimate_total(chosen->heap, chosen->dump, views[figure], false).value;
+        whole->count += estimate_total(chosen->heap, chosen->dump, views[figure], true).value;
+    }
+}
+
 static int add_dump(struct maker *maker, const struct export_dump *chosen)
 {
     maker->heap = chosen->heap;
@@ -161,6 +178,7 @@ static int add_dump(struct maker *maker, const struct export_dump *chosen)
     maker->seen |= !chosen->heap->unseen;
     if (!chosen->heap->unseen)
         note_unknown(chosen->heap, &maker->sites->unknown[maker->column]);
+    add_whole(maker, chosen);
     int code = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name, &maker->heap_key);
     if (code == 0)
         code = sites_names_process(&maker->names, maker->profile, chosen->heap->process,
@@ -193,6 +211,7 @@ static int add_columns(struct maker *maker, const struct diff_side *columns, siz
         maker->profile = columns[i].profile;
         maker->known = &known[same];
         maker->column = (uint32_t)i;
+        maker->sites->has_whole[i] = true;
         maker->unseen = NULL;
         maker->seen = false;
         for (size_t j = 0; j < columns[i].dump_count && code == 0; j++)

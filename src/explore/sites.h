@@ -69,6 +69,10 @@ struct sites {
     struct sites_unknown {
         bool bytes[DIFF_FIGURES], counts[DIFF_FIGURES];
     } unknown[SITES_COLUMNS];
+    /* By column: the sums over whole heaps as reports show them (compare/estimates.h); not there if
+     * a filter leaves out a part. */
+    bool has_whole[SITES_COLUMNS];
+    struct sites_value whole[DIFF_FIGURES][SITES_COLUMNS];
     struct sites_entry *entries;
     size_t entry_count, entry_capacity;
     struct sites_stack *stacks;

@@ -275,9 +275,11 @@ double profile_interval_seen_bytes(const struct profile_estimate *estimate)
     return fmax(least, 0);
 }
 
-struct profile_interval profile_interval_cut(struct profile_interval interval, double most)
+struct profile_interval profile_interval_cut(struct profile_interval interval, double most,
+                                             double estimate)
 {
     if (most > 0)
-        interval = (struct profile_interval){fmin(interval.low, most), fmin(interval.high, most)};
+        interval = (struct profile_interval){fmin(interval.low, most),
+                                             fmax(fmin(interval.high, most), estimate)};
     return interval;
 }

@@ -113,7 +113,9 @@ double profile_calibration_leaves(const struct profile_estimate *estimate, bool 
 /* Return a lower bound of the bytes that were sampled. It is exact if the samples are certain, or
  * if those that are not certain are of one size. 0: unknown. */
 double profile_interval_seen_bytes(const struct profile_estimate *estimate);
-/* Cut both limits to `most`, a certain upper limit; 0: unknown. The estimate may exceed it. */
-struct profile_interval profile_interval_cut(struct profile_interval interval, double most);
+/* Cut both limits to `most`, a certain upper limit; 0: unknown. An estimate may exceed it by
+ * chance: then it is the upper limit, so that it is inside of its interval. */
+struct profile_interval profile_interval_cut(struct profile_interval interval, double most,
+                                             double estimate);
 
 #endif

@@ -3,10 +3,9 @@
  * Our own tables, for data that Perfetto's tables have no columns for. Ids of processes and
  * callsites are those of Perfetto's tables; dump_id is heap_profile.id.
  */
-#include "profile/confidence_interval.h"
+#include "compare/estimates.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
-#include "profile/unseen.h"
 #include "query/query_table.h"
 #include "trace/process_end.h"
 #include "util/sorted_search.h"
@@ -76,12 +75,7 @@ static struct profile_interval live_interval(const struct query_row *row,
                                              const struct trace_figures *figures, bool counts)
 {
     struct profile_estimate live = rollup_live_of(figures);
-    struct profile_interval interval =
-        counts ? profile_interval_of_count(&live, row->heap->interval_bytes)
-               : profile_interval_of_bytes(&live);
-    const struct profile_calibration all = rollup_calibration_of(row->heap, row->dump);
-    interval = profile_interval_calibrated(interval, &live, counts, &all);
-    return profile_interval_cut(interval, rollup_most(row->heap, row->dump, counts));
+    return estimate_interval(&live, counts, row->heap, row->dump);
 }
 
 static void find_stats(struct query_row *row)
@@ -259,21 +253,25 @@ static const struct query_column part_columns[] = {
 
 /* --- totals of a dump --- */
 
+/* Return a total of the row's dump. A dump that lacks what did not change has the sum in `total`.
+ */
+static struct estimate_shown total_of(const struct query_row *row,
+                                      const struct trace_figures *total, enum export_view view)
+{
+    struct profile_dump whole = *row->dump;
+    whole.total = *total;
+    return estimate_total(row->heap, &whole, view, export_view_counts_calls(view));
+}
+
 /* Return a limit of a dump's live bytes or count; NULL if the file does not contain the sampling
  * interval. */
 static struct query_value total_limit(const struct query_row *row,
-                                      const struct trace_figures *total, bool counts, bool high)
+                                      const struct trace_figures *total, enum export_view view,
+                                      bool high)
 {
-    const struct profile_heap *heap = row->heap;
-    const struct profile_dump *dump = row->dump;
-    if (heap->interval_bytes == 0)
-        return query_null();
-    struct profile_interval limits =
-        unseen_raise(live_interval(row, total, counts),
-                     counts ? rollup_live_count(total) : rollup_live_bytes(total),
-                     unseen_of(heap, dump, counts));
-    limits = profile_interval_cut(limits, rollup_most(heap, dump, counts));
-    return query_real(high ? limits.high : limits.low);
+    const struct profile_interval limits = total_of(row, total, view).interval;
+    return row->heap->interval_bytes == 0 ? query_null()
+                                          : query_real(high ? limits.high : limits.low);
 }
 
 static size_t total_count(struct query_trace *trace)
@@ -310,13 +308,15 @@ TOTAL(unexplained_size, row->dump->unexplained.of_bytes == 0
 TOTAL(anonymous_size, row->dump->unexplained.of_bytes == 0
                           ? query_null()
                           : query_integer((int64_t)row->dump->unexplained.of_bytes))
-TOTAL(live_size, query_real(rollup_live_bytes(total)))
-TOTAL(live_count, query_real(rollup_live_count(total)))
+TOTAL(alloc_size, query_real(total_of(row, total, EXPORT_ALLOC_SPACE).value))
+TOTAL(alloc_count, query_real(total_of(row, total, EXPORT_ALLOC_OBJECTS).value))
+TOTAL(live_size, query_real(total_of(row, total, EXPORT_SPACE).value))
+TOTAL(live_count, query_real(total_of(row, total, EXPORT_OBJECTS).value))
 TOTAL(live_size_variance, query_real(rollup_live_bytes_variance(total)))
-TOTAL(live_size_low, total_limit(row, total, false, false))
-TOTAL(live_size_high, total_limit(row, total, false, true))
-TOTAL(live_count_low, total_limit(row, total, true, false))
-TOTAL(live_count_high, total_limit(row, total, true, true))
+TOTAL(live_size_low, total_limit(row, total, EXPORT_SPACE, false))
+TOTAL(live_size_high, total_limit(row, total, EXPORT_SPACE, true))
+TOTAL(live_count_low, total_limit(row, total, EXPORT_OBJECTS, false))
+TOTAL(live_count_high, total_limit(row, total, EXPORT_OBJECTS, true))
 #undef TOTAL
 
 static const struct query_column total_columns[] = {
@@ -330,11 +330,10 @@ static const struct query_column total_columns[] = {
     {"exact_alloc_size", INT, "bytes allocated, exact; NULL: unknown",
      .get = total_exact_alloc_size},
     {"exact_alloc_count", INT, "allocations, exact; NULL: unknown", .get = total_exact_alloc_count},
-    {QUERY_MEMBER("alloc_size", "bytes allocated, estimated", struct trace_figures,
-                  allocated_bytes),
-     .figures = PROFILE_UNKNOWN_ALLOCATED},
-    {QUERY_MEMBER("alloc_count", "allocations, estimated", struct trace_figures, allocated_count),
-     .figures = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
+    {"alloc_size", REAL, "bytes allocated: exact_alloc_size, or else the estimate",
+     .get = total_alloc_size, .figures = PROFILE_UNKNOWN_ALLOCATED},
+    {"alloc_count", REAL, "allocations: exact_alloc_count, or else the estimate",
+     .get = total_alloc_count, .figures = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS},
     {"live_size", REAL, "bytes live, estimated", .get = total_live_size,
      .figures = PROFILE_UNKNOWN_LIVE},
     {"live_count", REAL, "allocations live, estimated", .get = total_live_count,

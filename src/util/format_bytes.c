@@ -15,7 +15,7 @@ struct formatted format_bytes(double bytes)
         unit++;
     }
     int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes <= -0.5 ? "-" : "", digits, value,
-             units[unit]);
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.*f %s", bytes <= -0.5 ? FORMAT_MINUS : "", digits,
+             value, units[unit]);
     return text;
 }

@@ -7,6 +7,9 @@ struct formatted {
     char bytes[48];
 };
 
+/* The sign of a negative figure, as wide as a plus. */
+#define FORMAT_MINUS "\u2212"
+
 /* Format bytes with three digits and a decimal unit: "4.10 kB". */
 struct formatted format_bytes(double bytes);
 

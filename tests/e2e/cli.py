@@ -328,7 +328,9 @@ def test_intervals():
                     continue
                 most = heap["exact_calls" if "objects" in view else "exact_bytes"]
                 low, high = site[view]["low95"], site[view]["high95"]
-                check(0 <= low <= high <= most and low <= site[view]["estimate"], f"{view} {site[view]}, most {most}")
+                # A row keeps an estimate above what is certain, so that rows add up; the total is the limit then.
+                most = most if site is heap["total"] else max(most, site[view]["estimate"])
+                check(0 <= low <= site[view]["estimate"] <= high <= most, f"{view} {site[view]}, most {most}")
         (held,) = [site for site in heap["callsites"] if site["frames"][0]["name"] == "hold_block"] or [None]
         # Each sample is a whole block; this is the number of blocks that were live at the heap's peak.
         if held:
@@ -341,7 +343,7 @@ def test_intervals():
         for view in VIEWS:
             words += tool("report", "--view", view, "--top", "0", at(name)).stdout.decode()
             words += tool("diff", "--view", view, "--top", "0", at("intervals-0"), at(name)).stdout.decode()
-    check(not re.search(r"[-+]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
+    check(not re.search(r"[-+−]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
 def test_sample_limit():
@@ -384,7 +386,7 @@ def test_unseen_allocations():
             true = truth["total"][view]["estimate"]
             check(low <= true <= high, f"{view}: {true} is not in {low} to {high}")
         text = tool("report", at(f"rest-{number}")).stdout.decode()
-        check(not re.search(r"^  (live|peak) .*[0-9] (allocations )?at most", text, re.M), f"two numbers: {text}")
+        check("at most" not in text.split("\n\n")[1], f"another notation: {text}")
         resident = heap["peak_rss_bytes"]  # usually over before the first memory snapshot
         check(resident != 0 and ("resident memory reached" in text) == (resident is not None), f"{resident}: {text}")
         rows = tool("query", "--json", at(f"rest-{number}"), "select * from hp_total where heap_name = 'libc.malloc'").stdout
@@ -396,7 +398,7 @@ def test_unseen_allocations():
                 total = json.loads(tool("diff", "--json", before, at(f"rest-{number}")).stdout)["heaps"][0]["total"][view]
                 check(total["low95"] <= change <= total["high95"], f"{change} is not in {total}, {before}")
                 check(change != 0 or not total["beyond_chance"], f"the total changed: {total}")
-        check(re.search(r"found; in all (0 B, )?(at most )?[0-9]", tool("leaks", at(f"rest-{number}")).stdout.decode()), "leaks: no total")
+        check(re.search(r"found; in all [0-9.]+ k?B (± |\()[0-9u]", tool("leaks", at(f"rest-{number}")).stdout.decode()), "leaks: no total")
         limit = int(truth["total"]["space"]["estimate"]) - 100
         done = tool("check", "--max-live", str(limit), at(f"rest-{number}"))
         check(done.status == 2, f"the exceeded limit {limit} holds: {done.status} {done.stdout!r}")

@@ -129,7 +129,7 @@ def check_text(view, before, after, what):
     arguments = ("--view", view, "--by", "module", before, after)
     rows = [row[view] for heap in diff_json(*arguments)["heaps"] for row in heap["rows"]]
     number = r"([\d,.]+(?: [kMG]?B)?)"
-    text = re.findall(rf"^ +[+-].* {number} +{number}  \S.*$", diff_text(*arguments), re.M)
+    text = re.findall(rf"^ +[+\u2212].* {number} +{number}  \S.*$", diff_text(*arguments), re.M)
     found = [(amount(one), amount(other)) for one, other in text]
     rows = [(row["before"], row["after"]) for row in rows if abs(row["change"]) >= 0.5]
     check(len(found) == len(rows) > 0, f"{what}, {view}: {found} in text, {rows} in JSON")

@@ -119,7 +119,7 @@ def test_options():
 # Messages whose words the programs compose, and examples of what they print.
 COMPOSED = {
     "no call of its allocator was seen, what it allocated is unknown", "never_profile in /etc/heapprofd.conf denies it",
-    "figures disagree", "0x4077 @ jq", "0 B", "at most 12.3 kB",
+    "figures disagree", "0x4077 @ jq", "0 B (up to 12.3 kB)",
 }
 
 

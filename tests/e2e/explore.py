@@ -179,7 +179,7 @@ everything             0 B│   10.5 kB   10.5 kB       0 B  main
 Current path              │        @1     @last     vDiff  Stack frame
 everything             0 B│   3.50 kB   6.50 kB  +3.00 kB  parse
 main                   0 B│   4.00 kB   4.00 kB       0 B  walk
-                          │   3.00 kB       0 B  -3.00 kB  read
+                          │   3.00 kB       0 B  −3.00 kB  read
 ~
  parse                                                                   1 of 3
 """ + KEYS_80
@@ -200,9 +200,9 @@ main               10.5 kB│   4.00 kB   4.00 kB   4.00 kB  walk
  two.json@1, @last: prog (100), malloc                             13.0 kB live
  Top-down (Tree)  [Stack frame]  Object type
 Current path              │      @1 n   @last n    Diff n  Stack frame
-everything              -3│        35        35         0  parse
-main                    -3│        40        40         0  walk
-                          │         3         0        -3  read
+everything              −3│        35        35         0  parse
+main                    −3│        40        40         0  walk
+                          │         3         0        −3  read
 ~
  parse                                                                   1 of 3
 """ + KEYS_80)
@@ -278,7 +278,7 @@ def test_traces():
 Current path              │        #1        #2     vDiff  Stack frame
 everything             0 B│   3.50 kB   6.50 kB  +3.00 kB  parse
 main                   0 B│   4.00 kB   4.00 kB       0 B  walk
-                          │   3.00 kB       0 B  -3.00 kB  read
+                          │   3.00 kB       0 B  −3.00 kB  read
 ~
  parse                                                                   1 of 3
 """ + KEYS_80)
@@ -290,13 +290,13 @@ main                   0 B│   4.00 kB   4.00 kB       0 B  walk
 Current path                            │        #1        #2     vDiff      #1 n      #2 n    Diff n  Stack frame
 everything                           0 B│   3.50 kB   6.50 kB  +3.00 kB        35        35         0  parse
 main                                 0 B│   4.00 kB   4.00 kB       0 B        40        40         0  walk
-                                        │   3.00 kB       0 B  -3.00 kB         3         0        -3  read
+                                        │   3.00 kB       0 B  −3.00 kB         3         0        −3  read
 ~
  parse                                                                                                           1 of 3
  Enter in  Backspace out  Left/Right by what  / search  v view  d dumps  ? help  q quit
 """, path_width=40)
     green = [line.split() for line in terminal.screen.with_attribute("fore 2")]
-    check(green == [["-3.00", "kB", "-3"]], f"shrunk rows are not green: {green}")
+    check(green == [["−3.00", "kB", "−3"]], f"shrunk rows are not green: {green}")
     quit_it(terminal)
 
 

@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 
+import intervals
 import list_cases
 from trace import Figures, Trace
 
@@ -179,6 +180,9 @@ def run(command, stdin=None, env=None, cwd=None, timeout=TIMEOUT, **options):
         os.killpg(process.pid, signal.SIGKILL)
         stdout, stderr = process.communicate()
         return Outcome(None, stdout, stderr)
+    if stdout.startswith(b"{") and command[0] == TOOL:
+        wrong, _ = intervals.outside(stdout)
+        check(not wrong, f"{len(wrong)} estimates outside of their intervals: {command}: {wrong[:3]}")
     return Outcome(process.returncode, stdout, stderr)
 
 

@@ -114,12 +114,22 @@ static void make(struct made *made, int32_t pid, uint64_t start_ns)
                                      .warning = ""};
 }
 
+/* Set the dump's total, as reading a trace does. */
+static void add_up(struct made *made, int dump)
+{
+    made->dumps[dump].total = (struct trace_figures){0};
+    for (int i = 0; i < SITES; i++)
+        trace_figures_add(&made->dumps[dump].total, &made->samples[dump][i].figures);
+}
+
 static struct diff *compare(struct made *before, int before_dump, struct made *after,
                             int after_dump, enum diff_by by)
 {
     struct diff_side sides[2] = {{&before->profile, &before->chosen[before_dump], 1},
                                  {&after->profile, &after->chosen[after_dump], 1}};
     struct diff_options options = {.by = by};
+    add_up(before, before_dump);
+    add_up(after, after_dump);
     struct diff *diff = diff_new(&sides[0], &sides[1], &options);
     assert_non_null(diff);
     assert_int_equal(diff->pair_count, 1);
@@ -200,6 +210,66 @@ static void variance_of_dumps_counts_unshared_memory(void **state)
         assert_true(claimed > 0.87 * real);
         if (cases[i].exact)
             assert_true(claimed < 1.13 * real);
+    }
+}
+
+/* The exact totals are known: the totals differ by what was counted, and by nothing else. */
+static void counted_totals_have_no_margin(void **state)
+{
+    (void)state;
+    static struct made before, after;
+    make(&before, 1, 1);
+    make(&after, 2, 2);
+    for (int i = 0; i < 30; i++) {
+        add_allocated(&before.samples[1][0].figures, 1000);
+        add_allocated(&after.samples[1][0].figures, i < 28 ? 1000 : 3000);
+    }
+    before.dumps[1].exact_bytes = 130000;
+    before.dumps[1].exact_calls = 131;
+    after.dumps[1].exact_bytes = 130810;
+    after.dumps[1].exact_calls = 130;
+    struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+    const struct diff_row *total = &diff->pairs[0].total;
+    const struct change *bytes = &total->changes[EXPORT_ALLOC_SPACE],
+                        *calls = &total->changes[EXPORT_ALLOC_OBJECTS];
+    assert_true(bytes->counted && bytes->value == 810 && bytes->interval.low == 810 &&
+                bytes->interval.high == 810);
+    assert_true(calls->value == -1 && calls->interval.low == -1 && calls->interval.high == -1);
+    assert_true(total->before[DIFF_ALLOCATED].bytes == 130000 &&
+                total->after[DIFF_ALLOCATED].count == 130);
+    assert_true(total->marks[EXPORT_ALLOC_SPACE]);
+    /* Rows are estimates. */
+    assert_false(diff->pairs[0].rows[0].changes[EXPORT_ALLOC_SPACE].counted);
+    diff_free(diff);
+}
+
+/* Each estimate is in its own interval, also one above what was counted. */
+static void changes_are_in_their_intervals(void **state)
+{
+    (void)state;
+    static struct made before, after;
+    for (int blocks = 0; blocks < 40; blocks++) {
+        make(&before, 1, 1);
+        make(&after, 2, 2);
+        for (int i = 0; i < blocks; i++) {
+            add_allocated(&before.samples[1][i % 3].figures, 400);
+            add_allocated(&after.samples[1][0].figures, i % 2 == 0 ? 400 : 900);
+        }
+        before.dumps[1].exact_bytes = 1 + (uint64_t)blocks * 300;
+        before.dumps[1].exact_calls = 1 + (uint64_t)blocks;
+        after.dumps[1].exact_bytes = 1 + (uint64_t)blocks * 2000;
+        after.dumps[1].exact_calls = 1 + (uint64_t)blocks * 7;
+        struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+        const struct diff_pair *pair = &diff->pairs[0];
+        for (size_t i = 0; i <= pair->row_count; i++) {
+            const struct diff_row *row = i < pair->row_count ? &pair->rows[i] : &pair->total;
+            for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+                const struct change *change = &row->changes[view];
+                assert_true(change->interval.low <= change->value &&
+                            change->value <= change->interval.high);
+            }
+        }
+        diff_free(diff);
     }
 }
 
@@ -409,6 +479,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variance_of_dumps_counts_unshared_memory),
+        cmocka_unit_test(counted_totals_have_no_margin),
+        cmocka_unit_test(changes_are_in_their_intervals),
         cmocka_unit_test(same_dump_is_no_difference),
         cmocka_unit_test(probability_equals_that_of_two_poisson_variables),
         cmocka_unit_test(marks_the_leak_and_nothing_else),

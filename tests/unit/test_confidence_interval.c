@@ -123,11 +123,14 @@ static void few_uncertain_samples_keep_exact_limits(void **state)
 static void limits_are_cut_at_the_certain_maximum(void **state)
 {
     (void)state;
-    struct profile_interval cut = profile_interval_cut((struct profile_interval){10, 30}, 20);
+    struct profile_interval cut = profile_interval_cut((struct profile_interval){10, 30}, 20, 15);
     assert_true(cut.low == 10 && cut.high == 20);
-    cut = profile_interval_cut((struct profile_interval){10, 30}, 5);
+    /* An estimate above it is the upper limit. */
+    cut = profile_interval_cut((struct profile_interval){10, 30}, 5, 15);
+    assert_true(cut.low == 5 && cut.high == 15);
+    cut = profile_interval_cut((struct profile_interval){10, 30}, 5, 5);
     assert_true(cut.low == 5 && cut.high == 5);
-    cut = profile_interval_cut((struct profile_interval){10, 30}, 0);
+    cut = profile_interval_cut((struct profile_interval){10, 30}, 0, 15);
     assert_true(cut.low == 10 && cut.high == 30);
 }
 

@@ -30,16 +30,17 @@ const char *check_state_name(enum budget_state state)
 /* Format a value in the unit of the budget. */
 static struct formatted amount_of(const struct budget_result *result, double value)
 {
-    struct formatted text;
-    bool negative = value < 0;
-    if (result->budget->kind == BUDGET_TEMPORARY)
-        snprintf(text.bytes, sizeof(text.bytes), "%.1f %%", 100 * value);
-    else if (result->budget->kind == BUDGET_ALLOCATIONS)
-        text = format_count(value);
-    else
-        snprintf(text.bytes, sizeof(text.bytes), "%s%.30s", negative ? "-" : "",
-                 format_bytes(negative ? -value : value).bytes);
-    return text;
+    return result->budget->kind == BUDGET_TEMPORARY
+               ? format_share(100 * value)
+               : format_amount(value, result->budget->kind == BUDGET_ALLOCATIONS);
+}
+
+static struct formatted margin_of(const struct budget_result *result)
+{
+    return result->budget->kind == BUDGET_TEMPORARY
+               ? format_share_margin(100 * result->value, 100 * result->low, 100 * result->high)
+               : format_margin(result->value, result->low, result->high,
+                               result->budget->kind == BUDGET_ALLOCATIONS);
 }
 
 void check_title(const struct budget_result *result, char *buffer, size_t size)
@@ -66,9 +67,7 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
     if (result->exact)
         used = snprintf(buffer, size, "%s, exact", value.bytes);
     else if (result->low != result->value || result->high != result->value)
-        used =
-            snprintf(buffer, size, "%s (95 %%: %s to %s)", value.bytes,
-                     amount_of(result, result->low).bytes, amount_of(result, result->high).bytes);
+        used = snprintf(buffer, size, "%s %s", value.bytes, margin_of(result).bytes);
     else
         used = snprintf(buffer, size, "%s", value.bytes);
     if (result->state != BUDGET_UNDECIDABLE || used < 0 || (size_t)used >= size)

@@ -31,7 +31,7 @@ size_t check_report_count(const struct budget_report *report, enum budget_state 
 const char *check_state_name(enum budget_state state);
 /* Write the budget, for example "max-leak parse_*=64k". */
 void check_title(const struct budget_result *result, char *buffer, size_t size);
-/* Write the finding, for example "70.1 kB (95 %: 60 kB to 80 kB); ...". */
+/* Write the finding, for example "70.1 kB (60.3 to 85.2 kB); ...". */
 void check_finding(const struct budget_result *result, char *buffer, size_t size);
 /* Write the subject, for example "example 4711, libc.malloc". */
 void check_subject(const struct profile *profile, const struct budget_result *result, char *buffer,

@@ -9,8 +9,7 @@
 #include "cli/print/stack_format.h"
 #include "compare/diff.h"
 
-/* Format the distance of the 95 % limits from a change: "± 4.10 kB", "-1.20 kB +8.30 kB",
- * "exact". */
+/* Format the 95 % interval of a change as format_margin(), or "exact". */
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts);
 

@@ -62,10 +62,12 @@ static void print_row(const struct page *page, const struct diff_row *row)
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(view)];
     struct formatted margin = compare_margin(page->pair, change, counts);
-    int width = format_margin_width(&margin, 21);
     double other = counts ? after->bytes - before->bytes : after->count - before->count;
-    fprintf(page->out, "%11s %c %-*s %11s %10s %10s  ", format_signed(change->value, counts).bytes,
-            row->marks[view] ? '*' : ' ', width, margin.bytes, format_signed(other, !counts).bytes,
+    const struct formatted value = format_signed(change->value, counts),
+                           with = format_signed(other, !counts);
+    fprintf(page->out, "%*s %c %-*s %*s %10s %10s  ", format_width(&value, 11), value.bytes,
+            row->marks[view] ? '*' : ' ', format_width(&margin, 21), margin.bytes,
+            format_width(&with, 11), with.bytes,
             format_amount(counts ? before->count : before->bytes, counts).bytes,
             format_amount(counts ? after->count : after->bytes, counts).bytes);
     print_name(page, row);
@@ -196,9 +198,9 @@ static void print_head(const struct page *page, const struct compare_source sour
         struct formatted margin = {""};
         if (change->value != 0 || has_margin(change))
             margin = compare_margin(page->pair, change, counts);
-        fprintf(page->out, "  %c %-38s %11s %s\n", pair->total.marks[view] ? '*' : ' ',
-                export_view_info[view].title, format_signed(change->value, counts).bytes,
-                margin.bytes);
+        const struct formatted value = format_signed(change->value, counts);
+        fprintf(page->out, "  %c %-38s %*s %s\n", pair->total.marks[view] ? '*' : ' ',
+                export_view_info[view].title, format_width(&value, 11), value.bytes, margin.bytes);
     }
 }
 

@@ -72,12 +72,13 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
     struct formatted count_margin = {""};
     if (!is_unknown(page, EXPORT_OBJECTS))
         count_margin = compare_margin(page->heap->pair, count, true);
-    fprintf(page->out, "%12s %c %-*s %11s %c %-*s  ", size_text(page, size->value, false).bytes,
+    const struct formatted bytes = size_text(page, size->value, false),
+                           calls = size_text(page, count->value, true);
+    fprintf(page->out, "%*s %c %-*s %*s %c %-*s  ", format_width(&bytes, 12), bytes.bytes,
             is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
-            format_margin_width(&size_margin, 19), size_margin.bytes,
-            size_text(page, count->value, true).bytes,
-            is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
-            format_margin_width(&count_margin, 17), count_margin.bytes);
+            format_width(&size_margin, 19), size_margin.bytes, format_width(&calls, 11),
+            calls.bytes, is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
+            format_width(&count_margin, 17), count_margin.bytes);
     struct stack_format format =
         compare_stacks_format(&page->stacks, row->profile, FIGURES_COLUMNS);
     compare_print_stack(&format, row->callsite, options->stacks, page->out);
@@ -147,8 +148,7 @@ static void print_total(const struct page *page)
     if (pair->exact)
         return;
     fputs("; in all ", page->out);
-    format_print_amount(page->out, total->value, size_text(page, total->value, false).bytes, "",
-                        &margin);
+    fprintf(page->out, "%s %s", size_text(page, total->value, false).bytes, margin.bytes);
 }
 
 static void print_heap(const struct page *page)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "cli/explore/screen_state.h"
+#include "util/format_bytes.h"
+#include "util/utf8.h"
 
 #define PATH_WIDTH_LEAST 24
 #define PATH_WIDTH_MOST 60
@@ -39,7 +41,7 @@ static struct layout lay_out(void)
 static void draw_title(const struct screen *screen)
 {
     char title[SCREEN_TEXT_BYTES], line[2 * SCREEN_TEXT_BYTES], figure[64], right[128];
-    struct breakdown_row total = breakdown_total(screen->breakdown, 0);
+    struct breakdown_row total = breakdown_whole(screen->breakdown);
     const struct sites_keys *processes = &screen->sites->keys[SITES_PROCESS],
                             *heaps = &screen->sites->keys[SITES_HEAP];
     struct screen_figure all = {screen->column_count > 1 ? screen->column_count - 1 : 0,
@@ -59,7 +61,7 @@ static void draw_title(const struct screen *screen)
     snprintf(right, sizeof(right), "%s %s ",
              screen_figure_text(screen, &all, &total, &total, figure),
              screen_figure_names[breakdown_figure(screen->breakdown)]);
-    int width = (int)strlen(right);
+    int width = (int)utf8_count(right);
     screen_put(screen, 0, 0, COLS - width - 1, SCREEN_BAR, line);
     screen_put(screen, 0, COLS - width - 1, 1, SCREEN_BAR, "");
     screen_put(screen, 0, COLS - width, width, SCREEN_BAR, right);
@@ -114,7 +116,8 @@ static void draw_path_line(const struct screen *screen, int y, int width, size_t
     if (step > 0)
         name_step(screen, &steps[step - 1], name);
     struct screen_figure shown = path_figure(screen);
-    struct breakdown_row total = breakdown_total(screen->breakdown, step);
+    struct breakdown_row total =
+        step > 0 ? breakdown_total(screen->breakdown, step) : breakdown_whole(screen->breakdown);
     int room = width - PATH_FIGURE_WIDTH;
     screen_put(screen, y, 0, room, step == count ? SCREEN_STRONG : SCREEN_PLAIN, name);
     screen_put_right(screen, y, room, PATH_FIGURE_WIDTH, SCREEN_PLAIN,
@@ -190,7 +193,9 @@ static enum screen_style style_of(const struct screen *screen, const struct scre
         return SCREEN_BAR;
     if (figure->column != BREAKDOWN_ALL_COLUMNS || screen->order.aggregate != BREAKDOWN_DIFFERENCE)
         return SCREEN_PLAIN;
-    return *text == '+' ? SCREEN_GREW : *text == '-' ? SCREEN_SHRANK : SCREEN_PLAIN;
+    return *text == '+'                             ? SCREEN_GREW
+           : *text == *FORMAT_MINUS || *text == '-' ? SCREEN_SHRANK
+                                                    : SCREEN_PLAIN;
 }
 
 static void draw_row(const struct screen *screen, const struct layout *layout, int y, size_t index,

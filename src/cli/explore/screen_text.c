@@ -133,7 +133,7 @@ static void put_unseen(const struct screen *screen, char buffer[SCREEN_TEXT_BYTE
         most = fmax(most, unseen_most(unseen));
     }
     if (most >= 0.5 && used < SCREEN_TEXT_BYTES)
-        snprintf(buffer + used, SCREEN_TEXT_BYTES - used, " (at most %s more in no sample)",
+        snprintf(buffer + used, SCREEN_TEXT_BYTES - used, " (up to %s more in no sample)",
                  format_bytes(most).bytes);
 }
 
@@ -235,7 +235,10 @@ const char *screen_figure_text(const struct screen *screen, const struct screen_
     double number = counts ? value.count : value.bytes;
     bool is_difference =
         all && screen->column_count > 1 && screen->order.aggregate == BREAKDOWN_DIFFERENCE;
-    const char *sign = number <= -0.5 ? "-" : is_difference && number >= 0.5 ? "+" : "";
+    const char *minus = screen->utf8 ? FORMAT_MINUS : "-", *sign = number <= -0.5 ? minus
+                                                                   : is_difference && number >= 0.5
+                                                                       ? "+"
+                                                                       : "";
     snprintf(buffer, 64, "%s%s", sign, format_figure(screen, number, counts).bytes);
     return buffer;
 }
@@ -326,7 +329,7 @@ int screen_put(const struct screen *screen, int y, int x, int width, enum screen
 void screen_put_right(const struct screen *screen, int y, int x, int width, enum screen_style style,
                       const char *text)
 {
-    int length = (int)strlen(text); /* figures: ASCII */
+    int length = (int)utf8_count(text); /* figures: one cell each */
     screen_put(screen, y, x, length < width ? width - length : 0, style, "");
     if (length > width)
         screen_put(screen, y, x, width, style, text);

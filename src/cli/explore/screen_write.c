@@ -58,7 +58,8 @@ static void write_rows(const struct screen *screen, FILE *out)
     const struct breakdown_step *steps = breakdown_path(screen->breakdown, &count);
     write_head(screen, out);
     for (size_t i = 0; i <= count; i++) {
-        struct breakdown_row total = breakdown_total(screen->breakdown, i);
+        struct breakdown_row total =
+            i > 0 ? breakdown_total(screen->breakdown, i) : breakdown_whole(screen->breakdown);
         write_line(screen, &total, out);
         if (i > 0)
             format_printf(out, "path: %s\n",

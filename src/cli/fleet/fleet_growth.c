@@ -36,12 +36,12 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-/* "1.23 MB ± 45 kB", or with both limits' distances. */
+/* "1.23 MB ± 45 kB", "1.23 MB (1.10 to 1.50 MB)". */
 static void put_estimate(char *text, size_t size, const struct profile_estimate *estimate)
 {
     struct profile_interval limits = profile_interval_of_bytes(estimate);
-    double half = (limits.high - limits.low) / 2;
-    snprintf(text, size, "%s ± %s", format_bytes(estimate->bytes).bytes, format_bytes(half).bytes);
+    snprintf(text, size, "%s %s", format_bytes(estimate->bytes).bytes,
+             format_margin(estimate->bytes, limits.low, limits.high, false).bytes);
 }
 
 static void print_row(const struct fleet_growth_row *row, const struct stack_format *format,
@@ -51,8 +51,9 @@ static void print_row(const struct fleet_growth_row *row, const struct stack_for
     put_estimate(first, sizeof(first), &row->first);
     put_estimate(last, sizeof(last), &row->last);
     snprintf(p, sizeof(p), row->p < 1e-12 ? "<1e-12" : "%.2g", row->p);
-    printf("%10s/d %7s %6zu %6zu %6zu  ", format_bytes(row->slope).bytes, p, row->trend.rising,
-           row->trend.falling, row->trend.hosts);
+    const struct formatted slope = format_bytes(row->slope);
+    printf("%*s/d %7s %6zu %6zu %6zu  ", format_width(&slope, 10), slope.bytes, p,
+           row->trend.rising, row->trend.falling, row->trend.hosts);
     if (row->callsite == PROFILE_NONE)
         printf("unknown stack %016llx\n", (unsigned long long)row->stack);
     else

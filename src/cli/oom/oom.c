@@ -15,7 +15,7 @@ bool oom_is_wanted(const struct profile_process *process, bool all)
 
 static double live_bytes(const struct oom_heap *heap)
 {
-    return estimate_of_dump(heap->last, EXPORT_SPACE).bytes;
+    return estimate_total(heap->heap, heap->last, EXPORT_SPACE, false).value;
 }
 
 static int most_live_first(const void *left, const void *right)

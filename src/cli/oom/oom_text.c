@@ -62,10 +62,10 @@ static void print_row(const struct oom_death *death, const struct diff_pair *pai
         calls = (struct formatted){"?"};
         count_margin = (struct formatted){""};
     }
-    fprintf(out, "%12s %c %-*s %11s   %-*s  ", bytes.bytes,
+    fprintf(out, "%*s %c %-*s %*s   %-*s  ", format_width(&bytes, 12), bytes.bytes,
             grown && row->marks[EXPORT_SPACE] && !pair->exact ? '*' : ' ',
-            format_margin_width(&size_margin, 19), size_margin.bytes, calls.bytes,
-            format_margin_width(&count_margin, 17), count_margin.bytes);
+            format_width(&size_margin, 19), size_margin.bytes, format_width(&calls, 11),
+            calls.bytes, format_width(&count_margin, 17), count_margin.bytes);
     struct stack_format format =
         compare_stacks_format(&death->stacks, row->profile, FIGURES_COLUMNS);
     compare_print_stack(&format, row->callsite, options->stacks, out);
@@ -98,7 +98,7 @@ static void print_total(const struct diff *diff, bool grown, FILE *out)
     struct formatted margin = compare_margin(&diff->pairs[0], total, false);
     struct formatted value =
         grown ? format_signed(total->value, false) : format_bytes(total->value);
-    format_print_amount(out, total->value, value.bytes, "", &margin);
+    fprintf(out, "%s %s", value.bytes, margin.bytes);
 }
 
 static void print_heap(const struct oom_death *death, const struct oom_heap *heap,

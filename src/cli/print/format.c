@@ -66,48 +66,78 @@ static bool rounds_to_0(double amount)
 struct formatted format_signed(double amount, bool counts)
 {
     struct formatted text, size = format_amount(fabs(amount), counts);
-    const char *sign = rounds_to_0(amount) ? "" : amount < 0 ? "-" : "+";
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.46s", sign, size.bytes);
+    const char *sign = rounds_to_0(amount) ? "" : amount < 0 ? FORMAT_MINUS : "+";
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.44s", sign, size.bytes);
+    return text;
+}
+
+struct formatted format_share(double percent)
+{
+    struct formatted text;
+    snprintf(text.bytes, sizeof(text.bytes), "%.1f %%", percent);
+    return text;
+}
+
+static struct formatted format_limit_bytes(double bytes)
+{
+    return format_bytes(bytes);
+}
+
+static struct formatted format_limit_count(double count)
+{
+    struct formatted text, size = format_count(count);
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.44s", count <= -0.5 ? FORMAT_MINUS : "",
+             size.bytes);
+    return text;
+}
+
+/* Format both limits, with their unit once if they have the same. */
+static struct formatted format_range(const char *low, const char *high)
+{
+    struct formatted text;
+    const char *unit = strchr(low, ' '), *high_unit = strchr(high, ' ');
+    bool same = unit != NULL && high_unit != NULL && strcmp(unit, high_unit) == 0;
+    snprintf(text.bytes, sizeof(text.bytes), "(%.*s to %.20s)",
+             same ? (int)(unit - low) : (int)strnlen(low, 20), low, high);
+    return text;
+}
+
+/* Format an interval in some unit, of which less than `least` is nothing. */
+static struct formatted format_interval(double value, double low, double high,
+                                        struct formatted (*format)(double), double least)
+{
+    struct formatted text, printed = format(value), lower = format(low), upper = format(high);
+    double below = value - low, above = high - value;
+    below = below < least ? 0 : below;
+    above = above < least ? 0 : above;
+    bool has_lower = below > 0 && strcmp(lower.bytes, printed.bytes) != 0,
+         has_upper = above > 0 && strcmp(upper.bytes, printed.bytes) != 0;
+    if ((above <= 1.25 * below && below <= 1.25 * above) || (!has_lower && !has_upper))
+        snprintf(text.bytes, sizeof(text.bytes), "± %.42s", format(fmax(above, below)).bytes);
+    else if (!has_lower)
+        snprintf(text.bytes, sizeof(text.bytes), "(up to %.38s)", upper.bytes);
+    else
+        text = format_range(lower.bytes, upper.bytes);
     return text;
 }
 
 struct formatted format_margin(double value, double low, double high, bool counts)
 {
-    struct formatted text, most = format_amount(high, counts),
-                           printed = format_amount(value, counts);
-    double shown = counts ? round(value) : value; /* users add the limits to this rounded value */
-    double below = shown - low, above = high - shown;
-    bool is_nothing = rounds_to_0(value) && rounds_to_0(below) && high >= 0.5;
-    if (is_nothing || (value > high && strcmp(printed.bytes, most.bytes) != 0)) {
-        snprintf(text.bytes, sizeof(text.bytes), "at most %.39s", most.bytes);
-        return text;
-    }
-    below = rounds_to_0(below) ? 0 : fmax(below, 0);
-    above = rounds_to_0(above) ? 0 : fmax(above, 0);
-    if (above <= 1.25 * below && below <= 1.25 * above)
-        snprintf(text.bytes, sizeof(text.bytes), "± %.42s",
-                 format_amount(fmax(above, below), counts).bytes);
-    else
-        snprintf(text.bytes, sizeof(text.bytes), "%s%.20s%s%s%.20s", below > 0 ? "-" : "",
-                 below > 0 ? format_amount(below, counts).bytes : "",
-                 below > 0 && above > 0 ? " " : "", above > 0 ? "+" : "",
-                 above > 0 ? format_amount(above, counts).bytes : "");
-    return text;
+    /* Users add the margin to the printed, whole count. */
+    return format_interval(counts ? round(value) : value, low, high,
+                           counts ? format_limit_count : format_limit_bytes, 0.5);
 }
 
-void format_print_amount(FILE *out, double value, const char *amount, const char *unit,
-                         const struct formatted *margin)
+struct formatted format_share_margin(double value, double low, double high)
 {
-    bool is_limit = strncmp(margin->bytes, "at most", strlen("at most")) == 0;
-    if (is_limit && !rounds_to_0(value))
-        fprintf(out, "%s%s", margin->bytes, unit);
-    else
-        fprintf(out, "%s%s%s %s", amount, unit, is_limit ? "," : "", margin->bytes);
+    return format_interval(value, low, high, format_share, 0.05);
 }
 
-int format_margin_width(const struct formatted *margin, int columns)
+int format_width(const struct formatted *text, int columns)
 {
-    return strncmp(margin->bytes, "±", strlen("±")) == 0 ? columns + 1 : columns;
+    for (const char *at = text->bytes; *at != '\0'; at++)
+        columns += utf8_continues(*at);
+    return columns;
 }
 
 void format_print_title(FILE *out, const char *title, bool colours)

@@ -10,28 +10,26 @@
 
 #include "util/format_bytes.h"
 
-/* Format 1234567 as "1,234,567". */
+/* Format 1234567 as "1,234,567", without a sign. */
 struct formatted format_count(double count);
 
 /* Format bytes or, with `counts`, a count. */
 struct formatted format_amount(double amount, bool counts);
 
-/* Format bytes or a count with "+" or "-", unless it rounds to 0. */
+/* Format bytes or a count with "+" or a minus sign, unless it rounds to 0. */
 struct formatted format_signed(double amount, bool counts);
 
-/* Format a value's interval as printed beside it: "± 4.10 kB", or "-1 +3". A side that rounds to 0
- * is omitted. If the value is 0 or exceeds its upper limit, return "at most 69.6 kB". */
+/* Format a value's 95 % interval as it is printed beside the value: "± 4.10 kB" if both sides are
+ * alike, to within a quarter, else the limits: "(130 to 138 MB)", or "(up to 466 kB)" if nothing is
+ * below the value. */
 struct formatted format_margin(double value, double low, double high, bool counts);
+/* The same of percentages. */
+struct formatted format_share_margin(double value, double low, double high);
+struct formatted format_share(double percent);
 
-/* Print a sum and its margin in a sentence: "69.6 kB ± 4.10 kB", "0 B, at most 12.3 kB". If a sum
- * exceeds its limit, print only the limit: "at most 69.6 kB". `unit` is printed after the amount,
- * as in " allocations". */
-void format_print_amount(FILE *out, double value, const char *amount, const char *unit,
-                         const struct formatted *margin);
-
-/* Return the field width in bytes with which printf() pads a margin to `columns`: "±" has two
- * bytes. */
-int format_margin_width(const struct formatted *margin, int columns);
+/* Return the field width in bytes with which printf() pads a text to `columns`: "±" and the minus
+ * sign have several bytes. */
+int format_width(const struct formatted *text, int columns);
 
 /* Print an empty line and a title, bold with `colours`. */
 void format_print_title(FILE *out, const char *title, bool colours);

@@ -39,17 +39,17 @@ static void print_compact_figure(struct json_writer *json, const char *name, dou
 }
 
 /* Write a figure with its 95 % limits, or null if the file does not contain it. */
-static void print_figure(struct json_writer *json, const char *name, bool is_known, double value,
-                         struct profile_interval interval, bool compact)
+static void print_figure(struct json_writer *json, const char *name, bool is_known,
+                         const struct estimate_shown *shown, bool compact)
 {
     if (compact) {
-        print_compact_figure(json, name, is_known ? value : (double)NAN, interval);
+        print_compact_figure(json, name, is_known ? shown->value : (double)NAN, shown->interval);
         return;
     }
     json_object(json, name);
-    json_number(json, "estimate", is_known ? value : (double)NAN);
-    json_number(json, "low95", is_known ? interval.low : (double)NAN);
-    json_number(json, "high95", is_known ? interval.high : (double)NAN);
+    json_number(json, "estimate", is_known ? shown->value : (double)NAN);
+    json_number(json, "low95", is_known ? shown->interval.low : (double)NAN);
+    json_number(json, "high95", is_known ? shown->interval.high : (double)NAN);
     json_end_object(json);
 }
 
@@ -57,9 +57,6 @@ static void print_figures(struct json_writer *json, bool compact,
                           const struct rollup_values *values, const struct profile_heap *heap,
                           const struct profile_dump *dump, bool peak_is_known, bool is_total)
 {
-    struct profile_interval (*interval_of)(
-        const struct profile_estimate *, bool, const struct profile_heap *,
-        const struct profile_dump *) = is_total ? estimate_total_interval : estimate_interval;
     static const struct {
         enum export_view view;
         const char *bytes, *count;
@@ -72,10 +69,16 @@ static void print_figures(struct json_writer *json, bool compact,
             continue;
         bool is_known = !export_view_is_unknown(heap, views[i].view);
         bool count_is_known = is_known && (heap->unknown & PROFILE_UNKNOWN_COUNTS) == 0;
-        print_figure(json, views[i].bytes, is_known, figure.bytes,
-                     interval_of(&figure, false, heap, dump), compact);
-        print_figure(json, views[i].count, count_is_known, figure.count,
-                     interval_of(&figure, true, heap, dump), compact);
+        for (int counts = 0; counts < 2; counts++) {
+            const struct estimate_shown shown =
+                is_total ? estimate_total(heap, dump, views[i].view, counts != 0)
+                         : (struct estimate_shown){
+                               counts ? figure.count : figure.bytes,
+                               estimate_interval(&figure, counts != 0, heap, dump),
+                           };
+            print_figure(json, counts ? views[i].count : views[i].bytes,
+                         counts ? count_is_known : is_known, &shown, compact);
+        }
     }
     bool is_known = (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) == 0;
     const struct trace_figures *figures = &values->figures;
@@ -251,8 +254,9 @@ static void print_head(struct json_writer *json, const struct profile *profile,
                                                                  : (double)peak_rss.profiler_bytes);
     json_unsigned(json, "blocked_us", status->blocked_us);
     json_number(json, "peak_live_bytes",
-                export_view_is_unknown(heap, EXPORT_MAX) ? (double)NAN
-                                                         : estimate_peak_bytes(heap, dump));
+                export_view_is_unknown(heap, EXPORT_MAX)
+                    ? (double)NAN
+                    : estimate_total(heap, dump, EXPORT_MAX, false).value);
     json_bool(json, "unfinished", heap->unfinished);
     json_bool(json, "incomplete", dump->incomplete);
     report_end_print_json(process, json);

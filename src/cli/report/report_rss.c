@@ -47,15 +47,16 @@ static const char *const source_texts[] = {
 static struct formatted signed_count(int64_t value)
 {
     struct formatted text = format_count(fabs((double)value)), result;
-    snprintf(result.bytes, sizeof(result.bytes), "%s%.30s", value < 0 ? "-" : "", text.bytes);
+    snprintf(result.bytes, sizeof(result.bytes), "%s%.30s", value < 0 ? FORMAT_MINUS : "",
+             text.bytes);
     return result;
 }
 
 static void print_row(const struct rss_row *row, const struct memory_snapshot *snapshot, FILE *out)
 {
     struct formatted bytes = signed_count(row->bytes);
-    fprintf(out, "  %-54s %17s  %s", row->text, row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes,
-            source_texts[row->source]);
+    fprintf(out, "  %-54s %*s  %s", row->text, format_width(&bytes, 17),
+            row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes, source_texts[row->source]);
     if (row->source == RSS_BY_RULE) {
         fputc(' ', out);
         format_print(out, snapshot->rounding_rule, FORMAT_WORD_WIDTH);
@@ -88,13 +89,12 @@ static void print_note(void *context, const char *text)
 static void print_missing(const struct rss_moment *moment, FILE *out)
 {
     uint64_t rss = moment->timeline_bytes;
-    struct profile_estimate live = estimate_of_dump(moment->dump, EXPORT_SPACE);
-    fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live.bytes)).bytes,
+    double live = estimate_total(moment->heap, moment->dump, EXPORT_SPACE, false).value;
+    fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live)).bytes,
             source_texts[RSS_ESTIMATED]);
     if (rss > 0) {
         fprintf(out, "  everything else           %17s  %s\n",
-                signed_count((int64_t)rss - llround(live.bytes)).bytes,
-                source_texts[RSS_REMAINDER]);
+                signed_count((int64_t)rss - llround(live)).bytes, source_texts[RSS_REMAINDER]);
         fprintf(out, "= RSS                       %17s  %s\n", format_count((double)rss).bytes,
                 source_texts[RSS_MEASURED]);
     } else {

@@ -152,35 +152,29 @@ void report_sections_clear(struct report_sections *sections)
 
 /* --- the table --- */
 
-/* Print the estimate; or the limit, if there is no sample or chance has put the estimate above it.
- */
-static void print_figure(struct printer *printer, const struct report_section *section,
-                         enum export_view view, double value)
+/* Return whether only a limit is known: there is no sample, or chance has put the estimate above
+ * what is certain. */
+static bool is_limit(const struct estimate_shown *total)
 {
-    static const char limit[] = "at most ";
-    bool counts = export_view_counts_calls(view);
-    struct formatted text = format_amount(value, counts);
-    struct profile_estimate total = estimate_of_dump(section->dump, view);
-    printer->heap = section->heap;
-    printer->dump = section->dump;
-    struct formatted margin = printer_total_margin(printer, &total, counts);
-    char least[sizeof(margin.bytes)];
-    if (export_view_is_unknown(section->heap, view)) {
-        fprintf(printer->out, "%10s ", "unknown");
-    } else if (strncmp(margin.bytes, limit, strlen(limit)) == 0) {
-        snprintf(least, sizeof(least), "≤ %s", margin.bytes + strlen(limit));
-        fprintf(printer->out, "%12s ", least); /* 10 columns: the sign has three bytes */
-    } else {
-        fprintf(printer->out, "%10s ", text.bytes);
-    }
+    return total->value < 0.5
+               ? total->interval.high >= 0.5
+               : total->value == total->interval.high && total->interval.low < total->value;
 }
 
-static double rank_in(const struct report_section *section, enum export_view view)
+/* Print the estimate, or the limit. */
+static void print_figure(FILE *out, const struct report_section *section, enum export_view view)
 {
-    if (view == EXPORT_MAX)
-        return estimate_peak_bytes(section->heap, section->dump);
-    struct profile_estimate figure = estimate_of_dump(section->dump, view);
-    return estimate_rank(&figure, view);
+    bool counts = export_view_counts_calls(view);
+    const struct estimate_shown total = estimate_total(section->heap, section->dump, view, counts);
+    char least[sizeof(struct formatted) + 8];
+    if (export_view_is_unknown(section->heap, view)) {
+        fprintf(out, "%10s ", "unknown");
+    } else if (is_limit(&total)) {
+        snprintf(least, sizeof(least), "≤ %s", format_amount(total.interval.high, counts).bytes);
+        fprintf(out, "%12s ", least); /* 10 columns: the sign has three bytes */
+    } else {
+        fprintf(out, "%10s ", format_amount(total.value, counts).bytes);
+    }
 }
 
 /* Return the columns of a process's title. */
@@ -197,11 +191,11 @@ static void print_row(struct printer *printer, const struct report_section *sect
     FILE *out = printer->out;
     enum export_view view = printer->options->view;
     const struct profile_process *process = &printer->profile->processes[section->heap->process];
-    print_figure(printer, section, view, rank_in(section, view));
+    print_figure(out, section, view);
     if (view != EXPORT_SPACE)
-        print_figure(printer, section, EXPORT_SPACE, rank_in(section, EXPORT_SPACE));
+        print_figure(out, section, EXPORT_SPACE);
     if (view != EXPORT_MAX)
-        print_figure(printer, section, EXPORT_MAX, rank_in(section, EXPORT_MAX));
+        print_figure(out, section, EXPORT_MAX);
     fprintf(out, "%8" PRId32 "  ", process->pid);
     format_print(out, report_process_title(process), title_width(printer->options));
     if (strcmp(section->heap->name, "libc.malloc") != 0) {

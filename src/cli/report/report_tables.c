@@ -58,14 +58,16 @@ struct formatted printer_margin(const struct printer *printer,
 }
 
 struct formatted printer_total_margin(const struct printer *printer,
-                                      const struct profile_estimate *total, bool counts)
+                                      const struct estimate_shown *total, enum export_view view,
+                                      bool counts)
 {
     struct formatted text = margin_of_heap(printer);
+    if (estimate_is_counted(printer->heap, printer->dump, view))
+        snprintf(text.bytes, sizeof(text.bytes), "%s",
+                 profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
     if (text.bytes[0] != '\0')
         return text;
-    struct profile_interval interval =
-        estimate_total_interval(total, counts, printer->heap, printer->dump);
-    return format_margin(counts ? total->count : total->bytes, interval.low, interval.high, counts);
+    return format_margin(total->value, total->interval.low, total->interval.high, counts);
 }
 
 const char *report_process_title(const struct profile_process *process)
@@ -132,7 +134,7 @@ void printer_figures(const struct printer *printer, const struct profile_estimat
     if (!counts && counts_unknown)
         other = (struct formatted){"?"};
     fprintf(printer->out, "%10s %5.1f%% %-*s ", value.bytes, total > 0 ? 100 * rank / total : 0,
-            format_margin_width(&margin, 19), margin.bytes);
+            format_width(&margin, 19), margin.bytes);
     if (!printer->is_narrow)
         fprintf(printer->out, "%10s %9s ", other.bytes,
                 counts_unknown         ? "?"

@@ -64,14 +64,16 @@ static void print_others(const struct printer *printer)
 }
 
 /* Print a total and its margin. */
-static void print_total(const struct printer *printer, double value,
-                        const struct profile_estimate *figure, bool counts)
+static void print_total(const struct printer *printer, enum export_view view, bool counts)
 {
-    struct formatted margin = printer_total_margin(printer, figure, counts);
-    struct formatted amount = format_amount(value, counts);
+    const struct estimate_shown total = estimate_total(printer->heap, printer->dump, view, counts);
+    struct formatted amount = format_amount(total.value, counts);
     bool one = strcmp(amount.bytes, "1") == 0;
-    const char *unit = !counts ? "" : one ? " allocation" : " allocations";
-    format_print_amount(printer->out, value, amount.bytes, unit, &margin);
+    fprintf(printer->out, "%s%s %s", amount.bytes,
+            !counts ? ""
+            : one   ? " allocation"
+                    : " allocations",
+            printer_total_margin(printer, &total, view, counts).bytes);
 }
 
 /* Print the allocated total: exact, unless the program sampled by itself. */
@@ -92,7 +94,7 @@ static void print_allocated(const struct printer *printer)
     }
     const struct profile_estimate all = estimate_of_dump(dump, EXPORT_ALLOC_SPACE);
     fputs("  allocated     ", printer->out);
-    print_total(printer, all.bytes, &all, false);
+    print_total(printer, EXPORT_ALLOC_SPACE, false);
     if (export_view_is_unknown(printer->heap, EXPORT_ALLOC_OBJECTS))
         fprintf(printer->out, " by %s samples; the trace counts samples, not allocations\n",
                 format_count((double)dump->total.samples).bytes);
@@ -102,30 +104,28 @@ static void print_allocated(const struct printer *printer)
 
 static void print_live(const struct printer *printer)
 {
-    const struct profile_estimate live = estimate_of_dump(printer->dump, EXPORT_SPACE);
     FILE *out = printer->out;
     if (export_view_is_unknown(printer->heap, EXPORT_SPACE)) {
         fputs("  live          not in the file\n", out);
         return;
     }
     fputs("  live          ", out);
-    print_total(printer, live.bytes, &live, false);
+    print_total(printer, EXPORT_SPACE, false);
     if (!export_view_is_unknown(printer->heap, EXPORT_OBJECTS)) {
         fputs(" in ", out);
-        print_total(printer, live.count, &live, true);
+        print_total(printer, EXPORT_OBJECTS, true);
     }
     fputc('\n', out);
 }
 
 static void print_peak(const struct printer *printer)
 {
-    const struct profile_estimate peak = estimate_of_dump(printer->dump, EXPORT_MAX);
     if (export_view_is_unknown(printer->heap, EXPORT_MAX)) {
         fputs("  peak          not in the file", printer->out);
         return;
     }
     fputs("  peak          ", printer->out);
-    print_total(printer, estimate_peak_bytes(printer->heap, printer->dump), &peak, false);
+    print_total(printer, EXPORT_MAX, false);
 }
 
 static void print_resident(const struct profile_process *process, FILE *out)

@@ -254,11 +254,14 @@ static void write_dumps(struct json_writer *json, const struct question *questio
     for (size_t i = 0; i < request->dump_count; i++) {
         const struct export_dump *of = &request->dumps[i].dump;
         const struct profile_estimate *sum = &row->dumps[i].gained;
+        const struct estimate_shown shown =
+            is_heap ? view_total(of, request->selection->view, counts)
+                    : (struct estimate_shown){counts ? sum->count : sum->bytes,
+                                              view_limits(sum, counts, of)};
         if (lacks(of->heap, request->selection->view, counts))
             json_null(json, NULL);
         else
-            write_interval(json, NULL, counts ? sum->count : sum->bytes,
-                           (is_heap ? view_total_limits : view_limits)(sum, counts, of));
+            write_interval(json, NULL, shown.value, shown.interval);
     }
     json_end_array(json);
 }

@@ -165,20 +165,18 @@ static void write_total(struct json_writer *json, const char *key, const struct 
 {
     const struct view_graph *graph = &tree->graph;
     const struct view_leaves *leaves = &graph->leaves;
-    const struct flame_sum *sum = &leaves->total;
     const struct export_dump *at = &graph->selection.at.dump;
-    struct profile_interval interval;
+    struct estimate_shown total;
     if (view_selection_is_difference(&graph->selection)) {
-        const struct change change = view_leaves_change(leaves, sum, counts, true);
-        interval = view_leaves_limits(leaves, &change);
+        const struct change change = view_leaves_change(leaves, &leaves->total, counts, true);
+        total = (struct estimate_shown){change.value, view_leaves_limits(leaves, &change)};
     } else {
-        interval = view_total_limits(&sum->gained, counts, at);
+        total = view_total(at, graph->selection.view, counts);
     }
     json_object(json, key);
-    json_number(json, "value",
-                counts ? sum->gained.count - sum->lost.count : sum->gained.bytes - sum->lost.bytes);
-    json_number(json, "low", interval.low);
-    json_number(json, "high", interval.high);
+    json_number(json, "value", total.value);
+    json_number(json, "low", total.interval.low);
+    json_number(json, "high", total.interval.high);
     json_end_object(json);
 }
 
@@ -253,6 +251,8 @@ static void write_header(FILE *out, const struct tree *tree)
         if (tree->graph.marks[i])
             json_unsigned(&json, NULL, i);
     json_end_array(&json);
+    json_bool(&json, "judged", view_leaves_are_judged(leaves));
+    json_bool(&json, "one_process", leaves->same_process);
     json_end_object(&json);
 }
 

@@ -38,8 +38,7 @@ static void write_views(struct json_writer *json)
 /* --- dumps --- */
 
 static void write_figure(struct json_writer *json, const struct profile_heap *heap,
-                         const struct profile_dump *dump, enum export_view view,
-                         const struct rollup_values *total)
+                         const struct profile_dump *dump, enum export_view view)
 {
     const char *key = export_view_info[view].name;
     if (export_view_is_unknown(heap, view)) {
@@ -47,15 +46,11 @@ static void write_figure(struct json_writer *json, const struct profile_heap *he
         return;
     }
     bool counts = export_view_counts_calls(view);
-    const struct profile_estimate figure = estimate_of_view(total, view);
-    struct profile_interval interval =
-        view_total_limits(&figure, counts, &(struct export_dump){heap, dump});
+    const struct estimate_shown total = view_total(&(struct export_dump){heap, dump}, view, counts);
     json_object(json, key);
-    json_number(json, "value",
-                view == EXPORT_MAX ? estimate_peak_bytes(heap, dump)
-                                   : estimate_rank(&figure, view));
-    json_number(json, "low", interval.low);
-    json_number(json, "high", interval.high);
+    json_number(json, "value", total.value);
+    json_number(json, "low", total.interval.low);
+    json_number(json, "high", total.interval.high);
     json_end_object(json);
 }
 
@@ -92,7 +87,6 @@ static void write_dump(struct json_writer *json, const struct profile *profile,
                        const struct view_kept_heap *kept)
 {
     uint64_t rss_bytes = process_memory_at(profile, heap->process, dump);
-    struct rollup_values total = rollup_total_of(dump);
     json_object(json, NULL);
     if (kept != NULL)
         json_bool(json, "kept", kept->dumps != NULL && kept->dumps[dump - heap->dumps]);
@@ -107,7 +101,7 @@ static void write_dump(struct json_writer *json, const struct profile *profile,
         json_unsigned(json, "interval_bytes", dump->interval_bytes);
     write_new_losses(json, dump);
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-        write_figure(json, heap, dump, view, &total);
+        write_figure(json, heap, dump, view);
     if (heap->unseen || dump->exact_calls == 0) {
         json_null(json, "exact_bytes");
         json_null(json, "exact_calls");

@@ -40,26 +40,30 @@ struct question {
 
 /* --- figures --- */
 
-static struct profile_interval interval_of(const struct question *question,
-                                           const struct flame_sum *sum, bool counts, bool of_heap)
+static struct estimate_shown shown_of(const struct question *question, const struct flame_sum *sum,
+                                      bool counts, bool of_heap)
 {
     const struct export_dump *at = &question->selection.at.dump;
-    if (!view_selection_is_difference(&question->selection))
-        return (of_heap ? view_total_limits : view_limits)(&sum->gained, counts, at);
-    const struct change change = view_leaves_change(&question->leaves, sum, counts, of_heap);
-    return view_leaves_limits(&question->leaves, &change);
+    if (view_selection_is_difference(&question->selection)) {
+        const struct change change = view_leaves_change(&question->leaves, sum, counts, of_heap);
+        return (struct estimate_shown){change.value,
+                                       view_leaves_limits(&question->leaves, &change)};
+    }
+    if (of_heap)
+        return view_total(at, question->selection.view, counts);
+    return (struct estimate_shown){counts ? sum->gained.count : sum->gained.bytes,
+                                   view_limits(&sum->gained, counts, at)};
 }
 
 /* Write a figure. of_heap: the sum is that of the whole heap. */
 static void write_figure(struct json_writer *json, const struct question *question, const char *key,
                          const struct flame_sum *sum, bool counts, bool of_heap)
 {
-    struct profile_interval interval = interval_of(question, sum, counts, of_heap);
+    const struct estimate_shown shown = shown_of(question, sum, counts, of_heap);
     json_object(json, key);
-    json_number(json, "value",
-                counts ? sum->gained.count - sum->lost.count : sum->gained.bytes - sum->lost.bytes);
-    json_number(json, "low", interval.low);
-    json_number(json, "high", interval.high);
+    json_number(json, "value", shown.value);
+    json_number(json, "low", shown.interval.low);
+    json_number(json, "high", shown.interval.high);
     json_end_object(json);
 }
 
@@ -269,6 +273,7 @@ static void write_answer(struct question *question, FILE *out)
     write_figure(&json, question, "count", &question->leaves.total, true,
                  question->leaves.is_of_heap);
     json_bool(&json, "unknown", question->leaves.unknown);
+    json_bool(&json, "judged", view_leaves_are_judged(&question->leaves));
     json_unsigned(&json, "rows", table->count);
     json_array(&json, "row");
     for (size_t i = question->first; i < table->count && i - question->first < question->limit; i++)

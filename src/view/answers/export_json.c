@@ -47,7 +47,7 @@ static void write_change(struct writing *writing, const struct flame_sum *sum, b
     bool known = is_known(writing, counts);
     double gained = counts ? sum->gained.count : sum->gained.bytes,
            lost = counts ? sum->lost.count : sum->lost.bytes;
-    write_value(writing, "change", gained - lost, known);
+    write_value(writing, "change", change.value, known);
     write_limits(writing, view_leaves_limits(leaves, &change), known);
     write_value(writing, "gained", gained, known);
     write_value(writing, "lost", lost, known);
@@ -58,9 +58,12 @@ static void write_estimate(struct writing *writing, const struct flame_sum *sum,
 {
     const struct export_dump *at = &writing->graph->selection.at.dump;
     bool known = is_known(writing, counts);
-    write_value(writing, "estimate", counts ? sum->gained.count : sum->gained.bytes, known);
-    write_limits(writing, (of_heap ? view_total_limits : view_limits)(&sum->gained, counts, at),
-                 known);
+    const struct estimate_shown shown =
+        of_heap ? view_total(at, writing->graph->selection.view, counts)
+                : (struct estimate_shown){counts ? sum->gained.count : sum->gained.bytes,
+                                          view_limits(&sum->gained, counts, at)};
+    write_value(writing, "estimate", shown.value, known);
+    write_limits(writing, shown.interval, known);
 }
 
 /* Write bytes and count of a sum. of_heap: it is of a whole heap. */

@@ -223,6 +223,7 @@ static void join_leaves(struct view_leaves *all, const struct view_leaves *more,
     all->view = more->view;
     all->exact = (is_first || all->exact) && more->exact;
     all->partial |= more->partial;
+    all->same_process = more->same_process;
     /* The larger interval gives the wider limits. */
     if (more->sampling.gained_interval_bytes > all->sampling.gained_interval_bytes)
         all->sampling.gained_interval_bytes = more->sampling.gained_interval_bytes;

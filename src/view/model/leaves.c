@@ -90,6 +90,7 @@ static int add_pair(struct collector *collector, const struct diff_pair *pair)
     struct view_leaves *leaves = collector->leaves;
     int code = reserve_leaves(collector, pair->row_count);
     leaves->exact = pair->exact;
+    leaves->same_process = pair->same_process;
     leaves->partial = pair->partial;
     memcpy(leaves->bounds, pair->bounds[figure], sizeof(leaves->bounds));
     leaves->unknown = diff_is_unknown(pair, view);
@@ -241,6 +242,7 @@ static int add_dumps(struct collector *collector)
                               *after = view_shown(selection, &selection->at);
     struct view_leaves *leaves = collector->leaves;
     int code = reserve_leaves(collector, before->sample_count + after->sample_count);
+    leaves->same_process = true;
     leaves->exact = profile_dump_is_exact(heap, before) && profile_dump_is_exact(heap, after);
     leaves->partial = is_partial(heap, before) || is_partial(heap, after);
     leaves->unknown = export_view_is_unknown(heap, selection->view);
@@ -305,8 +307,8 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
 struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
                                            const struct change *change)
 {
-    return change->uncertain || leaves->partial ? (struct profile_interval){NAN, NAN}
-                                                : change->interval;
+    bool unknown = change->uncertain || (leaves->partial && !change->counted);
+    return unknown ? (struct profile_interval){NAN, NAN} : change->interval;
 }
 
 struct change view_leaves_change(const struct view_leaves *leaves, const struct flame_sum *sum,
@@ -316,11 +318,16 @@ struct change view_leaves_change(const struct view_leaves *leaves, const struct 
     return change_of(&parts, counts, &leaves->sampling, &leaves->bounds[counts], of_heap);
 }
 
+bool view_leaves_are_judged(const struct view_leaves *leaves)
+{
+    return leaves->view != EXPORT_MAX || leaves->exact;
+}
+
 int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
                      bool *marks)
 {
     int code = change_mark(changes, count, marks);
-    if (leaves->view == EXPORT_MAX && !leaves->exact)
+    if (!view_leaves_are_judged(leaves))
         memset(marks, 0, count * sizeof(*marks));
     return code;
 }

@@ -18,7 +18,7 @@ struct view_leaves {
     struct change_bounds bounds[2]; /* [0] of bytes, [1] of counts; of a dump: gained_most */
     enum export_view view;
     bool is_of_heap;     /* the total is that of the whole heap, not of a part */
-    bool exact, partial; /* as in struct diff_pair */
+    bool exact, partial, same_process; /* as in struct diff_pair */
     bool unknown;        /* the file does not contain these figures */
 };
 
@@ -32,6 +32,9 @@ struct change view_leaves_change(const struct view_leaves *leaves, const struct 
 /* Return the limits of a change; NAN: they are unknown. */
 struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
                                            const struct change *change);
+/* Return whether parts of the heap are judged. At the peak of a sampled heap they are not: see
+ * struct diff_row. */
+bool view_leaves_are_judged(const struct view_leaves *leaves);
 /* Mark the changes beyond chance among those of a table or a graph. At the peak of a sampled heap
  * only that of the whole heap is: see struct diff_row. Return 0 or -ENOMEM. */
 int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,

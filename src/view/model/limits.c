@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "compare/estimates.h"
 #include "profile/partial.h"
 #include "profile/unseen.h"
 
@@ -40,9 +39,10 @@ struct profile_interval view_limits(const struct profile_estimate *figure, bool 
                            : estimate_interval(figure, counts, at->heap, at->dump);
 }
 
-struct profile_interval view_total_limits(const struct profile_estimate *figure, bool counts,
-                                          const struct export_dump *at)
+struct estimate_shown view_total(const struct export_dump *at, enum export_view view, bool counts)
 {
-    return are_unknown(at) ? (struct profile_interval){NAN, NAN}
-                           : estimate_total_interval(figure, counts, at->heap, at->dump);
+    struct estimate_shown total = estimate_total(at->heap, at->dump, view, counts);
+    if (are_unknown(at) && !estimate_is_counted(at->heap, at->dump, view))
+        total.interval = (struct profile_interval){NAN, NAN};
+    return total;
 }

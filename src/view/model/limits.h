@@ -7,15 +7,15 @@
 #ifndef HEAPPROFD_VIEW_LIMITS_H
 #define HEAPPROFD_VIEW_LIMITS_H
 
+#include "compare/estimates.h"
 #include "export/view.h"
 #include "profile/confidence_interval.h"
 #include "util/json_writer.h"
 
 struct profile_interval view_limits(const struct profile_estimate *figure, bool counts,
                                     const struct export_dump *at);
-/* The same for a sum over the whole heap, as estimate_total_interval(). */
-struct profile_interval view_total_limits(const struct profile_estimate *figure, bool counts,
-                                          const struct export_dump *at);
+/* Return the bytes or count of a whole heap in a view, as estimate_total(). */
+struct estimate_shown view_total(const struct export_dump *at, enum export_view view, bool counts);
 
 /* Write a calibration as an array, for page/interval.ts. */
 void view_write_calibration(struct json_writer *json, const char *name,

@@ -187,14 +187,20 @@ export function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, a
   return { low: value - width * (value - low), high: value + width * (high - value) };
 }
 
-/** Return limits that are at most what is certain: no more was allocated than was counted. 0: unknown. */
-export function cut(limits: Limits, most: number): Limits {
-  return most > 0 ? { low: Math.min(limits.low, most), high: Math.min(limits.high, most) } : limits;
+/** Return limits that are at most what is certain: no more was allocated than was counted. 0: unknown. An estimate
+ * above it is the upper limit. */
+export function cut(limits: Limits, most: number, estimate = 0): Limits {
+  return most > 0 ? { low: Math.min(limits.low, most), high: Math.max(Math.min(limits.high, most), estimate) } : limits;
 }
 
-/** The limits of gained less lost, from those of each: Zou and Donner's MOVER, as in estimate_change.c. */
+/** The limits of gained less lost, from those of each: Zou and Donner's MOVER, as in estimate_change.c; with the
+ * difference itself. */
 export function limitsOfChange(gained: number, up: Limits, lost: number, down: Limits): Limits {
   const more = Math.min(gained, up.high);
   const less = Math.min(lost, down.high);
-  return { low: more - less - Math.hypot(more - up.low, down.high - less), high: more - less + Math.hypot(up.high - more, less - down.low) };
+  const value = gained - lost;
+  return {
+    low: Math.min(more - less - Math.hypot(more - up.low, down.high - less), value),
+    high: Math.max(more - less + Math.hypot(up.high - more, less - down.low), value),
+  };
 }

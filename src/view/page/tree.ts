@@ -2,6 +2,7 @@
 // A tree of callstacks as the server sends it: a JSON header and one typed array for each column.
 // Parents have lower numbers than their children; the children of a node are contiguous, the largest
 // first. Nothing here touches the page, so that tests run it in node.
+import { judgeInWords } from "./words";
 import { calibrated, cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Calibration, type Sums } from "./interval";
 import { GROUPS, type Figure, type Group, type TreeFunction, type TreeHeader } from "./types";
 
@@ -192,10 +193,18 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const limits = (sums: Sums, interval: number, all: Calibration) =>
     calibrated(counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums), sums, counts, all);
   const unit = counts ? 1 : 0;
-  const up = cut(limits(gained, gainedInterval, ofGained), most[unit] ?? 0);
-  if (!tree.lost) return { value, ...up };
+  const up = limits(gained, gainedInterval, ofGained);
+  if (!tree.lost) return { value, ...cut(up, most[unit] ?? 0, value) };
   const down = cut(limits(lost, lostInterval, ofLost), most[2 + unit] ?? 0);
-  return { value, ...limitsOfChange(amount(gained), up, amount(lost), down) };
+  return { value, ...limitsOfChange(amount(gained), cut(up, most[unit] ?? 0), amount(lost), down) };
+}
+
+/** Say whether a node of a difference has changed beyond chance. `whole` nodes are judged at any moment. */
+export function judgedInWords(tree: Tree, node: number): string {
+  if (tree.mark?.[node]) return "beyond chance";
+  const { low, high } = figureAt(tree, node, tree.header.counts);
+  const isWhole = node === 0 && tree.function[0] === WHOLE && !(tree.header.left_out && tree.header.left_out.share > 0);
+  return judgeInWords(low, high, tree.header.judged !== false || isWhole);
 }
 
 /** Return what a node holds itself, in bytes or calls; of a difference: gained less lost. */

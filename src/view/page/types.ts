@@ -143,6 +143,7 @@ export interface Table {
   bytes: MaybeFigure;
   count: MaybeFigure;
   unknown: boolean;
+  judged?: boolean; // as in TreeHeader
   rows: number;
   row: TableRow[];
 }
@@ -295,6 +296,8 @@ export interface TreeHeader {
   unknown?: boolean; // the file lacks these figures
   left_out: { gained: number[]; lost: number[]; share: number } | null;
   marks?: number[]; // of a difference: nodes that changed beyond chance
+  judged?: boolean; // of a difference; false: only the whole heap is, because samples decide which moment is the peak
+  one_process?: boolean; // of a difference; false: no sample is in both, so what was lost is the figure before
   functions: TreeFunction[];
   groups?: { name: string; note: string }[]; // all of them; the note says which other dump a heap has
   columns: { name: string; type: string }[];

@@ -3,6 +3,7 @@
 // 1000, counts with commas, the margin of an estimate, times and shares. Tests compare both.
 import type { Dimension, Figure, Heap, MaybeFigure } from "./types";
 
+const MINUS = "\u2212"; // as wide as a plus
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB"];
 const TIME_UNITS = ["us", "ms", "s"];
 
@@ -25,11 +26,11 @@ function inUnits(size: number, units: string[]): string {
 }
 
 export function bytesInWords(bytes: number): string {
-  return (bytes <= -0.5 ? "-" : "") + inUnits(Math.abs(bytes), BYTE_UNITS);
+  return (bytes <= -0.5 ? MINUS : "") + inUnits(Math.abs(bytes), BYTE_UNITS);
 }
 
 export function countInWords(count: number): string {
-  const sign = count <= -0.5 ? "-" : "";
+  const sign = count <= -0.5 ? MINUS : "";
   return sign + fixed(Math.abs(count), 0).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
@@ -38,7 +39,7 @@ export function amountInWords(amount: number, counts: boolean): string {
 }
 
 export function signedInWords(amount: number, counts: boolean): string {
-  const sign = roundsTo0(amount) ? "" : amount < 0 ? "-" : "+";
+  const sign = roundsTo0(amount) ? "" : amount < 0 ? MINUS : "+";
   return sign + amountInWords(Math.abs(amount), counts);
 }
 
@@ -118,31 +119,39 @@ export function shareInWords(part: number, whole: number): string {
 
 const roundsTo0 = (amount: number) => Math.abs(amount) < 0.5;
 
-/** The margin of an estimate: "± 418 kB", "-2.38 kB +15.6 kB", "at most 4 kB", "exact", "± unknown". */
+/** Both limits, with their unit once if they have the same. */
+function rangeInWords(low: string, high: string): string {
+  const unit = low.indexOf(" ");
+  const isSame = unit >= 0 && high.includes(" ") && low.slice(unit) === high.slice(high.indexOf(" "));
+  return `(${isSame ? low.slice(0, unit) : low} to ${high})`;
+}
+
+/** The 95 % interval of an estimate: "± 418 kB", "(4.10 to 22.1 kB)", "(up to 4.10 kB)", "exact", "± unknown". */
 export function marginInWords(figure: Figure, counts: boolean): string {
   const { value, low, high } = figure;
   if (low === null || high === null) return "± unknown";
   if (low === high && low === value) return "exact";
+  const words = (amount: number) => amountInWords(amount, counts);
   const shown = counts ? Math.sign(value) * Math.round(Math.abs(value)) : value;
-  let below = shown - low;
-  let above = high - shown;
-  const isNothing = roundsTo0(value) && roundsTo0(below) && high >= 0.5;
-  const most = amountInWords(high, counts);
-  if (isNothing || (value > high && amountInWords(value, counts) !== most)) return `at most ${most}`;
-  below = roundsTo0(below) ? 0 : Math.max(below, 0);
-  above = roundsTo0(above) ? 0 : Math.max(above, 0);
-  if (above <= 1.25 * below && below <= 1.25 * above) return `± ${amountInWords(Math.max(above, below), counts)}`;
-  const parts = [];
-  if (below > 0) parts.push(`-${amountInWords(below, counts)}`);
-  if (above > 0) parts.push(`+${amountInWords(above, counts)}`);
-  return parts.join(" ") || "± 0" + (counts ? "" : " B");
+  const below = shown - low < 0.5 ? 0 : shown - low;
+  const above = high - shown < 0.5 ? 0 : high - shown;
+  const hasLower = below > 0 && words(low) !== words(shown);
+  const hasUpper = above > 0 && words(high) !== words(shown);
+  if ((above <= 1.25 * below && below <= 1.25 * above) || (!hasLower && !hasUpper)) return `± ${words(Math.max(above, below))}`;
+  return hasLower ? rangeInWords(words(low), words(high)) : `(up to ${words(high)})`;
+}
+
+/** Whether chance explains a change that is not marked, from its limits. `isJudged`: rows are judged at all. */
+export function judgeInWords(low: number | null, high: number | null, isJudged: boolean): string {
+  if (!isJudged) return "not judged at the peak";
+  if (low === null || high === null) return "unknown";
+  return low <= 0 && high >= 0 ? "within chance" : "may be chance";
 }
 
 /** A figure with its margin; a value that the file does not contain is unknown. */
 export function figureInWords(figure: MaybeFigure, counts: boolean): string {
   if (figure === null) return "unknown";
   const margin = marginInWords(figure, counts);
-  if (margin.startsWith("at most")) return margin;
   const amount = amountInWords(figure.value, counts);
   return margin === "exact" ? amount : `${amount} ${margin}`;
 }

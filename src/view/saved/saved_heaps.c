@@ -43,13 +43,13 @@ static double figure_of(const struct trace_figures *figures, const struct trace_
 /* --- a dump --- */
 
 static void write_figure(struct json_writer *json, const struct export_dump *at,
-                         const struct profile_estimate *sum, bool counts)
+                         enum export_view view, bool counts)
 {
-    struct profile_interval interval = view_total_limits(sum, counts, at);
+    const struct estimate_shown total = view_total(at, view, counts);
     json_object(json, counts ? "count" : "bytes");
-    json_number(json, "value", counts ? sum->count : sum->bytes);
-    json_number(json, "low", interval.low);
-    json_number(json, "high", interval.high);
+    json_number(json, "value", total.value);
+    json_number(json, "low", total.interval.low);
+    json_number(json, "high", total.interval.high);
     json_end_object(json);
 }
 
@@ -96,10 +96,9 @@ int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap,
     json_end_array(&block.json);
     json_object(&block.json, "whole");
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
-        const struct profile_estimate sum = estimate_of_dump(at.dump, view);
         json_object(&block.json, export_view_info[view].name);
-        write_figure(&block.json, &at, &sum, false);
-        write_figure(&block.json, &at, &sum, true);
+        write_figure(&block.json, &at, view, false);
+        write_figure(&block.json, &at, view, true);
         json_end_object(&block.json);
     }
     json_end_object(&block.json);

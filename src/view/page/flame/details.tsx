@@ -4,7 +4,7 @@
 import { useState } from "preact/hooks";
 import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
 import type { Place } from "./layout";
-import { figureAt, fullNameOf, functionOf, groupOf, nameOf, selfAt, shortModule, stackOf, valueAt, type Tree } from "../tree";
+import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, nameOf, selfAt, shortModule, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
 interface Props {
@@ -55,13 +55,12 @@ function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: bool
   const figure = figureAt(tree, node, counts);
   const isMissing = counts !== tree.header.counts && figure.value === 0 && valueAt(tree, node) !== 0 && !(tree.gained.samples[node]! > 0);
   const margin = tree.header.partial ? "partial" : marginInWords(figure, counts);
-  const isLimit = margin.startsWith("at most");
   const amount = tree.lost ? signedInWords(figure.value, counts) : amountInWords(figure.value, counts);
   return (
     <>
       <dt>{counts ? "Allocations" : "Bytes"}</dt>
       <dd>
-        {isMissing ? <span class="faint">unknown</span> : isLimit ? margin : <>{amount} <span class="faint">{margin}</span></>}
+        {isMissing ? <span class="faint">unknown</span> : <>{amount} <span class="faint">{margin}</span></>}
       </dd>
     </>
   );
@@ -72,12 +71,19 @@ function Moved({ tree, node }: { tree: Tree; node: number }) {
   const which = counts ? "count" : "bytes";
   return (
     <>
-      <dt>Gained</dt>
-      <dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
-      <dt>Lost</dt>
-      <dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
+      {tree.header.one_process === false ? (
+        <>
+          <dt>Before</dt><dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
+          <dt>After</dt><dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
+        </>
+      ) : (
+        <>
+          <dt>Gained</dt><dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
+          <dt>Lost</dt><dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
+        </>
+      )}
       <dt>Change</dt>
-      <dd>{tree.mark?.[node] ? "beyond chance" : "within chance"}</dd>
+      <dd>{judgedInWords(tree, node)}</dd>
     </>
   );
 }

@@ -4,7 +4,7 @@
 import { findVisible, layOut, makeBoxes, type Boxes, type Layout } from "./layout";
 import { changeColours, css, functionColours, learnModules, type Theme } from "./colours";
 import { CONTROLS } from "../spell_out";
-import { figureAt, fullNameOf, functionOf, nameOf, shortModule, valueAt, WHOLE, type Tree } from "../tree";
+import { figureAt, fullNameOf, functionOf, nameOf, shortModule, valueAt, judgedInWords, WHOLE, type Tree } from "../tree";
 import { amountInWords, figureInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
 const WIDTH = 1600;
@@ -50,7 +50,7 @@ function titleOf(tree: Tree, node: number): string {
   if (found && found.file !== "") lines.push(`${found.file}${found.line > 0 ? `:${found.line}` : ""}`);
   const share = tree.lost ? "" : shareInWords(valueAt(tree, node), total[counts ? 1 : 0] ?? 0);
   lines.push(share === "" ? amountOf(tree, node) : `${amountOf(tree, node)}, ${share} of all`);
-  if (tree.lost) lines.push(tree.mark?.[node] ? "beyond chance" : "within chance");
+  if (tree.lost) lines.push(judgedInWords(tree, node));
   return lines.join("\n");
 }
 

@@ -8,7 +8,7 @@ import { boundsOf } from "./bounds";
 import { NONE, SavedData, type SavedFunction } from "./data";
 import { filtered } from "./filter";
 import { encodeFlame, makeFlame, type Flame, type FlameDirection } from "./flame";
-import { countsCalls, leavesOf, LOST, SUM, sumsOf, WIDTH, type Leaves, type Question, type Side } from "./leaves";
+import { countsCalls, isOfOneProcess, leavesOf, LOST, SUM, sumsOf, WIDTH, type Leaves, type Question, type Side } from "./leaves";
 import { rangeOf } from "./range";
 import { figureOf, makeTable, parseTable } from "./table";
 import { shortModule } from "../tree";
@@ -44,6 +44,8 @@ function headerOf(question: Question, leaves: Leaves, flame: Flame) {
     ...limitsOf(question, leaves),
     left_out: { gained: fiveOf(leaves.leftOut, 0), lost: fiveOf(leaves.leftOut, LOST), share },
     marks: base ? marksOfNodes(question, leaves, flame) : [],
+    judged: view !== "max" || leaves.exact,
+    one_process: isOfOneProcess(question),
   };
 }
 

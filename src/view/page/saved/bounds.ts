@@ -3,6 +3,7 @@
 // src/profile/unseen.c and src/compare/diff_significance.c compute the same.
 import type { Bounds, Unseen } from "./change";
 import { seenBytes } from "../interval";
+import type { Figure } from "../types";
 import type { SavedDump, SavedHeap } from "./data";
 import { isOfOneProcess, sumsOf, type Question, type Side } from "./leaves";
 
@@ -32,6 +33,13 @@ function between(earlier: Side, later: Side, counts: boolean): { most: number; u
   return { most: first > 0 && last > first ? last - first : 0, unseen: unseenOf(later.heap, counted, counts) };
 }
 
+/** Return the whole heaps' figures, and whether these are counted: then their change is exact. */
+function totalsOf({ at, base, view }: Question, counts: boolean): Bounds["total"] {
+  const [before, after] = [base!, at].map(({ dump }) => dump.whole[view][counts ? "count" : "bytes"]) as [Figure, Figure];
+  const isCounted = [base!, at].every(({ dump }) => dump.most[0] > 0 && dump.most[1] > 0);
+  return { before: before.value, after: after.value, isCounted: view.startsWith("alloc_") && isCounted };
+}
+
 /** Return the bounds of the changes of a question. */
 export function boundsOf(question: Question, counts: boolean): Bounds {
   const { at, base, view } = question;
@@ -43,6 +51,7 @@ export function boundsOf(question: Question, counts: boolean): Bounds {
     gainedUnseen: unseenOf(at.heap, countedOf(at.dump), counts),
     lostUnseen: unseenOf(before.heap, countedOf(before.dump), counts),
     same: false,
+    total: totalsOf(question, counts),
   };
   if (!isOfOneProcess(question)) return bounds;
   const isForward = at.dump.time >= before.dump.time;

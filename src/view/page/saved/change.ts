@@ -81,6 +81,7 @@ export interface Change {
   limits: Limits | null; // null: the file contains no variance
   probability: number; // of this change or a larger one by chance
   probabilityLeast: number; // if all samples were on one side
+  isCounted?: boolean; // both sides are counted: the change is exact
 }
 
 function lacksVariance(sums: Sums, interval: number): boolean {
@@ -100,6 +101,7 @@ export interface Bounds {
   gainedUnseen: Unseen; // of sums over a heap
   lostUnseen: Unseen;
   same: boolean; // both sides are of the same moment: nothing differs
+  total?: { before: number; after: number; isCounted: boolean }; // whole heaps as reports show them
 }
 
 const unseenMost = ({ chance, left }: Unseen) => Math.min(chance, left);
@@ -138,21 +140,28 @@ function probabilitiesOf(value: number, gained: Sums, lost: Sums, counts: boolea
 export function changeOf(gained: Sums, lost: Sums, counts: boolean, { intervals, calibrations }: Sampling, bounds: Bounds, isOfHeap = false): Change {
   const more = counts ? gained.count : gained.bytes;
   const less = counts ? lost.count : lost.bytes;
-  const value = Math.abs(more - less) <= roundingOf(more, less) ? 0 : more - less;
+  const differenceOf = (one: number, other: number) => (Math.abs(one - other) <= roundingOf(one, other) ? 0 : one - other);
+  const total = isOfHeap ? bounds.total : undefined;
+  const value = total ? differenceOf(total.after, total.before) : differenceOf(more, less);
+  if (total?.isCounted) {
+    const chance = value !== 0 ? 0 : 1;
+    return { value, limits: { low: value, high: value }, probability: chance, probabilityLeast: chance, isCounted: true };
+  }
   const limits = (sums: Sums, side: 0 | 1) =>
     calibrated(counts ? limitsOfCount(sums, intervals[side]) : limitsOfBytes(sums), sums, counts, calibrations[side]);
   let up = limits(gained, 0);
   let down = limits(lost, 1);
-  let [probability, probabilityLeast] = probabilitiesOf(value, gained, lost, counts, calibrations);
+  let [probability, probabilityLeast] = probabilitiesOf(differenceOf(more, less), gained, lost, counts, calibrations);
   if (isOfHeap) {
     up = raise(up, more, bounds.gainedUnseen);
     down = raise(down, less, bounds.lostUnseen);
-    const other = value > 0 ? bounds.lostUnseen : bounds.gainedUnseen;
-    if (value !== 0) probability = Math.max(probability, unseenProbability(Math.abs(value), other));
+    const other = more > less ? bounds.lostUnseen : bounds.gainedUnseen;
+    if (differenceOf(more, less) !== 0) probability = Math.max(probability, unseenProbability(Math.abs(more - less), other));
   }
   const isUncertain = lacksVariance(gained, intervals[0]) || lacksVariance(lost, intervals[1]);
   const change = isOfHeap && bounds.same && value === 0 ? { low: 0, high: 0 } : limitsOfChange(more, cut(up, bounds.gainedMost), less, cut(down, bounds.lostMost));
-  return { value, limits: isUncertain ? null : change, probability, probabilityLeast };
+  const limits95 = { low: Math.min(change.low, value), high: Math.max(change.high, value) };
+  return { value, limits: isUncertain ? null : total ? limits95 : change, probability, probabilityLeast };
 }
 
 /** Return the numbers of the changes that are beyond chance, in order (Holm's procedure). */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables of a page that is a file, summed up as src/view/answers/table.c does it: by function, module and file over
 // the tree of stacks, by thread, type and context over the parts of samples.
-import { changeOf } from "./change";
+import { changeOf, marksOf } from "./change";
 import { calibrated, cut, limitsOfBytes, limitsOfCount } from "../interval";
 import { boundsOf } from "./bounds";
 import { FIGURES, NONE, type SavedFunction, type StackTree } from "./data";
@@ -152,13 +152,13 @@ export function figureOf(question: Question, leaves: Leaves, sum: Float64Array, 
   const gained = sumsOf(sum, 0);
   if (question.base) {
     const change = changeOf(gained, sumsOf(sum, LOST), counts, leaves, boundsOf(question, counts), isOfHeap);
-    return { value, ...((leaves.partial ? null : change.limits) ?? { low: null, high: null }) };
+    return { value: change.value, ...((leaves.partial && !change.isCounted ? null : change.limits) ?? { low: null, high: null }) };
   }
   if (isOfHeap) return question.at.dump.whole[question.view][counts ? "count" : "bytes"];
   const interval = question.at.heap.interval_bytes;
   if (interval === 0 || leaves.partial) return { value, low: null, high: null };
   const limits = counts ? limitsOfCount(gained, interval) : limitsOfBytes(gained);
-  return { value, ...cut(calibrated(limits, gained, counts, question.at.dump.calibration), question.at.dump.most[which]!) };
+  return { value, ...cut(calibrated(limits, gained, counts, question.at.dump.calibration), question.at.dump.most[which]!, value) };
 }
 
 export interface TableQuestion {
@@ -181,7 +181,18 @@ export function parseTable(parameters: URLSearchParams): TableQuestion {
   };
 }
 
-function writeRow(question: Question, functions: SavedFunction[], leaves: Leaves, by: TableBy, row: Row): TableRow {
+/** Return the rows whose change is beyond chance; null: this is no difference. */
+function marked(question: Question, leaves: Leaves, rows: Row[]): Set<Row> | null {
+  const { base, view } = question;
+  if (!base) return null;
+  if (view === "max" && !leaves.exact) return new Set();
+  const counts = countsCalls(view);
+  const bounds = boundsOf(question, counts);
+  const changes = rows.map(({ total }) => changeOf(sumsOf(total, 0), sumsOf(total, LOST), counts, leaves, bounds));
+  return new Set(marksOf(changes).map((index) => rows[index]!));
+}
+
+function writeRow(question: Question, functions: SavedFunction[], leaves: Leaves, by: TableBy, row: Row, marks: Set<Row> | null): TableRow {
   const figure = (sum: Float64Array, counts: boolean) => figureOf(question, leaves, sum, counts);
   const of = functions[row.function];
   const hasSelf = by === "function" || by === "module" || by === "file";
@@ -192,6 +203,7 @@ function writeRow(question: Question, functions: SavedFunction[], leaves: Leaves
     bytes: figure(row.total, false),
     count: figure(row.total, true),
     ...(hasSelf ? { self_bytes: figure(row.self, false), self_count: figure(row.self, true) } : {}),
+    ...(marks ? { beyond_chance: marks.has(row) } : {}),
   };
 }
 
@@ -225,7 +237,9 @@ export function makeTable(question: Question, functions: SavedFunction[], asked:
   };
   const all = isOfParts ? rowsByPart(question, by) : rowsByFunction(question, functions, leaves, by);
   if (!all) return "There is no table by thread: the file does not contain the peak of single threads.";
-  const rows = all.filter((row) => row.total[WIDTH] !== 0 && isFound(row));
+  const changed = all.filter((row) => row.total[WIDTH] !== 0);
+  const marks = marked(question, leaves, changed);
+  const rows = changed.filter(isFound);
   const sign = (sort === "" ? order === "name" : sort === "up") ? 1 : -1;
   const compare = order === "name" ? byName(functions) : (a: Row, b: Row) => valueBy(a, order) - valueBy(b, order);
   rows.sort((a, b) => sign * compare(a, b) || a.function - b.function);
@@ -233,7 +247,8 @@ export function makeTable(question: Question, functions: SavedFunction[], asked:
     bytes: figureOf(question, leaves, leaves.total, false, true),
     count: figureOf(question, leaves, leaves.total, true, true),
     unknown: leaves.unknown,
+    judged: question.view !== "max" || leaves.exact,
     rows: rows.length,
-    row: rows.slice(offset, offset + limit).map((row) => writeRow(question, functions, leaves, by, row)),
+    row: rows.slice(offset, offset + limit).map((row) => writeRow(question, functions, leaves, by, row, marks)),
   };
 }

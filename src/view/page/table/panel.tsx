@@ -41,7 +41,7 @@ export function TablePanel() {
   const whole = (counts ? first.value?.count?.value : first.value?.bytes?.value) ?? 0;
   const figure = (found: TableRow) => (counts ? found.count : found.bytes)?.value ?? 0;
   const most = Math.max(...(first.value?.row ?? []).map((found) => Math.abs(figure(found))), 0);
-  const look: Look = { by, whole, most, signed, counts };
+  const look: Look = { by, whole, most, signed, counts, judged: first.value?.judged !== false };
   useEffect(() => need(begin, end));
   useLayoutEffect(() => {
     box.current!.scrollTop = 0;

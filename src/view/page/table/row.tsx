@@ -3,7 +3,7 @@
 import { shortModule } from "../tree";
 import { isOfClasses } from "./pages";
 import type { MaybeFigure, TableBy, TableOrder, TableRow } from "../types";
-import { figureInWords, partInWords, shareInWords, signedInWords } from "../words";
+import { amountInWords, judgeInWords, marginInWords, partInWords, shareInWords, signedInWords } from "../words";
 
 export const ROW = 26; // pixels
 const BAR = 64;
@@ -21,6 +21,7 @@ export interface Look {
   most: number; // of the first rows, for bars of histograms
   signed: boolean; // a difference
   counts: boolean; // the view counts calls
+  judged: boolean; // of a difference: whether rows are
 }
 
 /** The orders of a column of bytes or calls. The view's own figure ranks rows; a change has a sign. */
@@ -38,15 +39,11 @@ export function keyInWords(by: TableBy, row: TableRow): string {
 
 export function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boolean; signed: boolean }) {
   if (figure === null) return <span class="faint">unknown</span>;
-  const words = figureInWords(figure, counts);
-  const margin = words.search(/ (±|-|\+)/);
-  const amount = signed && !words.startsWith("at most") ? signedInWords(figure.value, counts) : margin < 0 ? words : words.slice(0, margin);
-  if (figure.value === 0 && margin < 0) return <span class="faint">0</span>;
-  return <>{amount}{margin >= 0 && <span class="faint">{words.slice(margin)}</span>}</>;
+  const margin = marginInWords(figure, counts);
+  if (figure.value === 0 && margin === "exact") return <span class="faint">0</span>;
+  const amount = signed ? signedInWords(figure.value, counts) : amountInWords(figure.value, counts);
+  return <>{amount}{margin !== "exact" && <span class="faint"> {margin}</span>}</>;
 }
-
-/** Whether a change is within chance, if the answer does not judge it: its limits include none. */
-const isChance = (figure: MaybeFigure) => figure !== null && figure.low !== null && figure.high !== null && figure.low <= 0 && figure.high >= 0;
 
 /** A bar as long as the share; of a change, with its direction in words, as long as beside the largest. */
 function Bar({ value, look, faint }: { value: number; look: Look; faint: boolean }) {
@@ -65,8 +62,8 @@ export function Row({ row, top, look, isChosen, onOpen }: {
   const bytes = (own ? row.self_bytes : row.bytes) ?? null;
   const count = (own ? row.self_count : row.count) ?? null;
   const counted = counts ? count : bytes;
-  const isFaint = row.beyond_chance === undefined ? isChance(counted) && isChance(counts ? row.count : row.bytes) : !row.beyond_chance;
-  const faint = signed && isFaint;
+  const faint = signed && !row.beyond_chance;
+  const total = (counts ? row.count : row.bytes) ?? null;
   const key = keyInWords(by, row);
   return (
     <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }}
@@ -76,7 +73,7 @@ export function Row({ row, top, look, isChosen, onOpen }: {
       <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
       <span role="cell" class="share">
         <Bar value={counted?.value ?? 0} look={look} faint={faint} />
-        {signed ? (faint ? "chance" : "") : counted?.value ? shareInWords(counted.value, look.whole) : ""}
+        {signed ? (faint ? judgeInWords(total?.low ?? null, total?.high ?? null, look.judged) : "") : counted?.value ? shareInWords(counted.value, look.whole) : ""}
       </span>
       {own && <span role="cell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
       <span role="cell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
