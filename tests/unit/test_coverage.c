@@ -265,7 +265,7 @@ static void judge(struct tally *tally, const struct run *run, const struct profi
 {
     double value = counts ? figure->count : figure->bytes;
     struct profile_interval limits =
-        is_total ? estimate_total_interval(figure, counts, &run->heap, &run->dump)
+        is_total ? estimate_total_of(figure, counts, &run->heap, &run->dump).interval
                  : estimate_interval(figure, counts, &run->heap, &run->dump);
     double slack = 1e-6 * truth + 1e-6;
     tally->truth += truth;

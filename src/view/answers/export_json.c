@@ -49,8 +49,11 @@ static void write_change(struct writing *writing, const struct flame_sum *sum, b
            lost = counts ? sum->lost.count : sum->lost.bytes;
     write_value(writing, "change", change.value, known);
     write_limits(writing, view_leaves_limits(leaves, &change), known);
-    write_value(writing, "gained", gained, known);
-    write_value(writing, "lost", lost, known);
+    /* Between two processes, which share no sample, these are the figures after and before. */
+    const struct change_bounds *bounds = &leaves->bounds[counts];
+    bool has_totals = of_heap && bounds->has_totals && !leaves->same_process;
+    write_value(writing, "gained", has_totals ? bounds->after : gained, known);
+    write_value(writing, "lost", has_totals ? bounds->before : lost, known);
 }
 
 static void write_estimate(struct writing *writing, const struct flame_sum *sum, bool counts,
@@ -177,7 +180,7 @@ static void write_node(struct writing *writing, size_t index)
         json_null(json, "name");
     else
         write_function(writing, node->function);
-    write_figures(writing, &node->sum, false);
+    write_figures(writing, &node->sum, index == 0 && view_graph_is_of_heap(graph));
     json_object(json, "self");
     write_figures(writing, &node->self, false);
     json_end_object(json);

@@ -179,8 +179,8 @@ const NOTHING: Sums = { bytes: 0, count: 0, bytesVariance: 0, countVariance: 0, 
 
 /** Return a node's figure with its limits; of a difference: what was gained less what was lost. */
 export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
-  const { whole, left_out: left, most = [0, 0] } = tree.header;
-  if (whole && node === 0 && tree.function[0] === WHOLE && !(left && left.share > 0)) return counts ? whole.count : whole.bytes;
+  const { whole, most = [0, 0] } = tree.header;
+  if (isWhole(tree, node)) return counts ? whole!.count : whole!.bytes;
   const gained = sumsAt(tree.gained, node);
   const lost = tree.lost ? sumsAt(tree.lost, node) : NOTHING;
   const [gainedInterval, lostInterval] = tree.header.intervals;
@@ -203,8 +203,21 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
 export function judgedInWords(tree: Tree, node: number): string {
   if (tree.mark?.[node]) return "beyond chance";
   const { low, high } = figureAt(tree, node, tree.header.counts);
-  const isWhole = node === 0 && tree.function[0] === WHOLE && !(tree.header.left_out && tree.header.left_out.share > 0);
-  return judgeInWords(low, high, tree.header.judged !== false || isWhole);
+  return judgeInWords(low, high, tree.header.judged !== false || isWhole(tree, node));
+}
+
+/** Whether a node is the whole heap. */
+function isWhole(tree: Tree, node: number): boolean {
+  const { whole, left_out: left } = tree.header;
+  return whole !== undefined && node === 0 && tree.function[0] === WHOLE && !(left && left.share > 0);
+}
+
+/** Return both sides of a node's change. Between two processes, which share no sample, they are before and after. */
+export function sidesAt(tree: Tree, node: number): { lost: number; gained: number } {
+  const which = tree.header.counts ? "count" : "bytes";
+  const { before, after } = tree.header.whole?.[which] ?? {};
+  if (tree.header.one_process === false && before !== undefined && after !== undefined && isWhole(tree, node)) return { lost: before, gained: after };
+  return { lost: tree.lost![which][node]!, gained: tree.gained[which][node]! };
 }
 
 /** Return what a node holds itself, in bytes or calls; of a difference: gained less lost. */

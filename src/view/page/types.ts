@@ -280,6 +280,12 @@ export interface TreeFunction {
 export const GROUPS = ["thread", "type", "context", "heap"] as const;
 export type Group = (typeof GROUPS)[number];
 
+/** A whole heap's figure; of a difference, with both sides. */
+export interface WholeFigure extends Figure {
+  before?: number;
+  after?: number;
+}
+
 export interface TreeHeader {
   nodes: number;
   pruned: boolean;
@@ -292,7 +298,7 @@ export interface TreeHeader {
   total: number[];
   lost_total?: number[];
   most?: number[]; // bytes and calls that are certainly not exceeded; of a difference, those gained, then those lost; 0: unknown
-  whole?: { bytes: Figure; count: Figure }; // of the root, if nothing is filtered
+  whole?: { bytes: WholeFigure; count: WholeFigure }; // of the root, if nothing is filtered
   unknown?: boolean; // the file lacks these figures
   left_out: { gained: number[]; lost: number[]; share: number } | null;
   marks?: number[]; // of a difference: nodes that changed beyond chance

@@ -4,7 +4,7 @@
 import { useState } from "preact/hooks";
 import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
 import type { Place } from "./layout";
-import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, nameOf, selfAt, shortModule, stackOf, valueAt, type Tree } from "../tree";
+import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
 interface Props {
@@ -68,18 +68,18 @@ function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: bool
 
 function Moved({ tree, node }: { tree: Tree; node: number }) {
   const counts = tree.header.counts;
-  const which = counts ? "count" : "bytes";
+  const { gained, lost } = sidesAt(tree, node);
   return (
     <>
       {tree.header.one_process === false ? (
         <>
-          <dt>Before</dt><dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
-          <dt>After</dt><dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
+          <dt>Before</dt><dd>{amountInWords(lost, counts)}</dd>
+          <dt>After</dt><dd>{amountInWords(gained, counts)}</dd>
         </>
       ) : (
         <>
-          <dt>Gained</dt><dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
-          <dt>Lost</dt><dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
+          <dt>Gained</dt><dd>{amountInWords(gained, counts)}</dd>
+          <dt>Lost</dt><dd>{amountInWords(lost, counts)}</dd>
         </>
       )}
       <dt>Change</dt>

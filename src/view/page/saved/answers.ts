@@ -54,7 +54,10 @@ function limitsOf(question: Question, leaves: Leaves) {
   const { at, base, view } = question;
   if (!base) return { most: at.dump.most, whole: at.dump.whole[view] };
   const [bytes, count] = [boundsOf(question, false), boundsOf(question, true)];
-  const figure = (counts: boolean) => figureOf(question, leaves, leaves.total, counts, true);
+  const figure = (counts: boolean) => {
+    const { before = 0, after = 0 } = boundsOf(question, counts).total ?? {};
+    return { ...figureOf(question, leaves, leaves.total, counts, true), before, after };
+  };
   return { most: [bytes.gainedMost, count.gainedMost, bytes.lostMost, count.lostMost], whole: { bytes: figure(false), count: figure(true) } };
 }
 
