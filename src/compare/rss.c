@@ -175,6 +175,20 @@ void rss_caveats(const struct rss_moment *moment, const struct rss_table *table,
     }
 }
 
+void rss_table_of(struct rss_table *table, const struct rss_moment *moment)
+{
+    const struct estimate_shown live =
+        estimate_total(moment->heap, moment->dump, EXPORT_SPACE, false);
+    const struct profile_interval *limits = &live.interval;
+    rss_table_fill(table, moment->snapshot);
+    if (!(fabs(live.value - moment->snapshot->live_bytes) < 0.5) || isnan(limits->high))
+        return;
+    double margin = fmax(limits->high - live.value, live.value - limits->low);
+    for (size_t i = 0; i < table->allocator_count; i++)
+        if (table->rows[i].margin >= 0)
+            table->rows[i].margin = margin;
+}
+
 /* --- as JSON --- */
 
 static const char *const source_names[] = {
@@ -222,7 +236,7 @@ static void write_memory(struct json_writer *json, const struct rss_moment *mome
 {
     struct rss_table table;
     const struct memory_snapshot *snapshot = moment->snapshot;
-    rss_table_fill(&table, snapshot);
+    rss_table_of(&table, moment);
     json_number(json, "seconds_before_dump", age_seconds(moment));
     json_unsigned(json, "look_us", snapshot->duration_us);
     json_string(json, "allocator", snapshot->allocator);

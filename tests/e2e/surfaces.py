@@ -287,7 +287,19 @@ def page(reference):
                               f"{what}: {name} {size} {limits} of the report is not in the table: {sorted(words)[:9]}")
 
 
-SURFACES = (compact, text, sql, pprof, budgets, compare, page, on_screen)
+def resident(reference):
+    """The live blocks of the memory at a dump have the margin of the report, if nothing has changed since."""
+    if reference.options:
+        return
+    for moment in json_of("report", "--rss", "--json", reference.path)["processes"]:
+        row = next((one for one in moment.get("allocator_rows", []) if one["name"] == "live_requested"), None)
+        heap = next((one for one in reference.heaps if (one["pid"], one["heap"]) == (moment["pid"], "libc.malloc")), None)
+        if row and heap and row["bytes"] == round(heap["total"]["space"]["estimate"]):
+            value, low, high = triple(heap["total"]["space"])
+            check(is_near(row["margin_bytes"], max(high - value, value - low)), f"{reference.name(heap)}: rss {row}, {heap['total']['space']}")
+
+
+SURFACES = (resident, compact, text, sql, pprof, budgets, compare, page, on_screen)
 
 
 def hold(*paths, options=(), without=()):

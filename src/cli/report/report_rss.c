@@ -115,7 +115,7 @@ static void print_text(const struct rss_moment *moment, FILE *out)
         print_missing(moment, out);
         return;
     }
-    rss_table_fill(&table, moment->snapshot);
+    rss_table_of(&table, moment);
     for (size_t i = 0; i < table.allocator_count; i++)
         print_row(&table.rows[i], moment->snapshot, out);
     uint64_t mappings = moment->snapshot->parts[MEMORY_ALLOCATOR].mappings;
