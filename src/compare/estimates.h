@@ -38,8 +38,8 @@ struct profile_interval estimate_interval(const struct profile_estimate *figure,
                                           const struct profile_heap *heap,
                                           const struct profile_dump *dump);
 
-/* Return the figure of a sum over a whole heap, or over all of it but what is suppressed. The interval
- * leaves room for sizes without samples. */
+/* Return the figure of a sum over a whole heap, or over all of it but what is suppressed. The
+ * interval leaves room for sizes without samples. */
 struct estimate_shown estimate_total_of(const struct profile_estimate *figure, bool counts,
                                         const struct profile_heap *heap,
                                         const struct profile_dump *dump);

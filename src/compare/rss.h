@@ -75,8 +75,8 @@ typedef void rss_caveat_fn(void *context, const char *text);
 void rss_caveats(const struct rss_moment *moment, const struct rss_table *table,
                  rss_caveat_fn *take, void *context);
 
-/* Fill the table of the moment's snapshot. If the live bytes are still those of the dump, their margin
- * is that of its reports: the larger side of the interval. */
+/* Fill the table of the moment's snapshot. If the live bytes are still those of the dump, their
+ * margin is that of its reports: the larger side of the interval. */
 void rss_table_of(struct rss_table *table, const struct rss_moment *moment);
 
 /* Write the object that docs/rss.md describes. */
