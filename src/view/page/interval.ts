@@ -194,11 +194,10 @@ export function cut(limits: Limits, most: number, estimate = 0): Limits {
 }
 
 /** The limits of gained less lost, from those of each: Zou and Donner's MOVER, as in estimate_change.c; with the
- * difference itself. */
-export function limitsOfChange(gained: number, up: Limits, lost: number, down: Limits): Limits {
+ * change itself. */
+export function limitsOfChange(gained: number, up: Limits, lost: number, down: Limits, value = gained - lost): Limits {
   const more = Math.min(gained, up.high);
   const less = Math.min(lost, down.high);
-  const value = gained - lost;
   return {
     low: Math.min(more - less - Math.hypot(more - up.low, down.high - less), value),
     high: Math.max(more - less + Math.hypot(up.high - more, less - down.low), value),

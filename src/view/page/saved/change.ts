@@ -159,9 +159,8 @@ export function changeOf(gained: Sums, lost: Sums, counts: boolean, { intervals,
     if (differenceOf(more, less) !== 0) probability = Math.max(probability, unseenProbability(Math.abs(more - less), other));
   }
   const isUncertain = lacksVariance(gained, intervals[0]) || lacksVariance(lost, intervals[1]);
-  const change = isOfHeap && bounds.same && value === 0 ? { low: 0, high: 0 } : limitsOfChange(more, cut(up, bounds.gainedMost), less, cut(down, bounds.lostMost));
-  const limits95 = { low: Math.min(change.low, value), high: Math.max(change.high, value) };
-  return { value, limits: isUncertain ? null : total ? limits95 : change, probability, probabilityLeast };
+  const change = isOfHeap && bounds.same && value === 0 ? { low: 0, high: 0 } : limitsOfChange(more, cut(up, bounds.gainedMost), less, cut(down, bounds.lostMost), value);
+  return { value, limits: isUncertain ? null : change, probability, probabilityLeast };
 }
 
 /** Return the numbers of the changes that are beyond chance, in order (Holm's procedure). */
