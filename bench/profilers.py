@@ -40,7 +40,7 @@ def heaptrack(*options):
 
 
 BARE = {"none": Profiler(lambda command, work, _=(): (command, {}), None)}
-# Without -i: 4096, and longer beyond 10,000 samples in a second of processor time.
+# Without -i: every allocation, and 4096 or longer beyond 5 % of the program's processor time.
 CHOICES = {"default": (), "524288": ("-i", "524288")}
 CHOICES_OF_ALL = {**CHOICES, "4096": ("-i", "4096")}
 

@@ -5,7 +5,7 @@ python.object at interval 4096, beside tracemalloc, and beside memray if it is i
 
     bench/python.py [ROUNDS]      prints the table; 5 rounds
 
-The heaps of the first column have at most 10,000 samples in a second of processor time, the default.
+The first column is the default: every allocation until that costs 5 % of the processor time.
 
 Each round runs the programs bare and under each profiler in turn. A figure is the median over the
 rounds of the time relative to the bare run of the same round.
@@ -34,7 +34,7 @@ def profilers(directory):
 
     found = {
         "ours, 4096": host(),
-        "ours, 4096, --max-samples off": host("--max-samples", "off"),
+        "ours, 4096": host("-i", "4096"),
         "ours, 65536": host("-i", "65536"),
         "ours, 524288": host("-i", "524288"),
         "ours, 4096, libc.malloc alone": host("--heaps", "libc.malloc"),

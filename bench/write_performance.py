@@ -14,9 +14,9 @@ PAGE = """# What profiling costs
 
 Measured by `make bench` in one run of {minutes:.0f} minutes, on {machine}.
 The same command repeats every figure here and writes this page anew; the commands below repeat one.
-By default the interval is 4096, and longer while more than 10,000 samples come in a second of the
-program's processor time. 524288 suits production; 1 is every allocation. With `-i 4096` only programs
-with the heap `python.object` have this limit: of those below, python3.
+By default every allocation is recorded until that costs more than 5 % of the program's processor time,
+and then the interval is 4096 or longer ([sampling.md](sampling.md#a-limit-of-cost)). 524288 suits
+production; 1 is every allocation, whatever it costs.
 
 A figure is a median; behind it, in parentheses, are its quartiles. Ratios compare the runs of one round,
 which alternate. A figure of the page without quartiles is one run, or a sum.

@@ -304,7 +304,8 @@ static void fill_params(struct attempt *attempt)
     params->adaptive_max_interval_bytes = options->adaptive_max_interval_bytes;
     params->start_ms = options->start_ms;
     params->flags = options->flags;
-    params->max_samples = options->max_samples;
+    params->max_overhead_percent = options->max_overhead_percent;
+    params->wide_interval_bytes = options->wide_interval_bytes;
     params->daemon_pid = options->daemon_pid;
     params->clock_gettime = located->clock_gettime;
     params->stack_end = located->stack_end;

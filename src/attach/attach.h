@@ -73,7 +73,8 @@ struct attach_options {
      * processor is waited for longer. Meanwhile all other threads are stopped, and the caller
      * blocks. */
     unsigned patience_ms;
-    uint32_t max_samples;
+    uint32_t max_overhead_percent;
+    uint64_t wide_interval_bytes;
     bool wants_python; /* profile the heap python.object */
     bool wants_families; /* profile allocators that libraries have under other names */
 };

@@ -41,6 +41,26 @@ enum client_state {
     CLIENT_LISTENED = 5, /* no session, but samples for a tracer (client/probes.h) */
 };
 
+/* What the profile costs (client/sample/overhead.h). Threads write it at every sixteenth sample, so
+ * it shares no cache line with what each of them reads. */
+struct client_overhead {
+    uint32_t max_percent; /* of the program's processor time; 0: the session's interval is given */
+    /* Of which the last look at the balance knows nothing. */
+    uint32_t samples __attribute__((aligned(64)));
+    uint32_t savable;  /* samples of blocks below the next wider interval */
+    uint64_t spent_ns; /* in this process */
+    /* At the last look. */
+    uint64_t checked_ns;
+    uint64_t processor_ns; /* of the process */
+    uint64_t reserved;     /* position in the ring */
+    uint64_t samples_ever;
+    int64_t live;       /* live samples */
+    int64_t balance_ns; /* unspent budget */
+    /* Since the process has watched for room. */
+    uint64_t calm_ns, calm_calls, calm_samples, calm_cost_ns;
+    int64_t calm_budget_ns;
+};
+
 /* State that a forked child does not inherit: it is in memory that is wiped on fork, as soon as
  * such memory is mapped. */
 struct client_process {
@@ -52,11 +72,6 @@ struct client_process {
     uint32_t interval_index;      /* of the sampling interval in force (client/sample/adaptive.h) */
     uint32_t lengthened_ms;       /* time of the last doubling */
     uint32_t served_doublings;    /* the last value of asked_doublings that was taken */
-    uint32_t samples_limit;       /* for each second of processor time; 0: none (sample_rate.h) */
-    uint32_t rate_samples;        /* samples since the last check of their rate */
-    uint32_t rate_spare;          /* samples that may still come beyond the limit */
-    uint32_t rate_checked_ms;     /* time of that check */
-    uint64_t rate_checked_us;     /* the process's processor time then */
     uint64_t ring_populated;      /* position at which pages of the ring are next mapped */
     uint32_t newcomers;           /* threads in the client that had no slot when they entered */
     uint32_t has_remote_barrier;  /* 1: system_barrier_of_threads() serves this process */
@@ -64,6 +79,7 @@ struct client_process {
     uint32_t heaps_callbacks_due; /* 1: callbacks of the program are due (client/heaps/heaps.h) */
     uint32_t heap_states[RING_HEAPS_MAX]; /* enum heap_state */
     uint32_t heap_begun[RING_HEAPS_MAX];  /* not 0: the session's rule was applied */
+    struct client_overhead overhead;
 };
 
 struct client {
@@ -80,8 +96,8 @@ struct client {
     uint64_t seed;
     uint64_t adaptive_threshold_bytes; /* free bytes of the ring; 0: not adaptive */
     uint64_t adaptive_max_interval_bytes;
-    uint32_t max_samples; /* as in struct handshake_reply */
-    uint32_t flags;       /* enum handshake_flag */
+    uint64_t wide_interval_bytes; /* as in struct handshake_reply */
+    uint32_t flags;               /* enum handshake_flag */
     int32_t pid;
     int32_t daemon_pid; /* 0: in another namespace */
 };

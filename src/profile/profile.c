@@ -114,6 +114,11 @@ const char *profile_thread_name(const struct profile *profile, int32_t pid, int3
 
 /* Bytes b of allocations small beside T go unseen with probability exp(-b/T), which is
  * 5 % at b = T ln 20; above an interval of 1 nothing hides. */
+bool profile_is_widened(const struct profile_heap *heap)
+{
+    return heap->first_interval_bytes == 1 && heap->interval_bytes > 1;
+}
+
 double profile_floor_bytes(uint64_t interval_bytes)
 {
     return interval_bytes <= 1 ? 0 : (double)interval_bytes * 2.995732;

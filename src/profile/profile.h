@@ -383,6 +383,9 @@ const char *profile_heap_why_unseen(const struct profile_heap *heap);
 /* Return "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);
 
+/* Return whether every allocation was recorded at first, and samples later. */
+bool profile_is_widened(const struct profile_heap *heap);
+
 /* Return the number of bytes that a callsite without a sample can still hold (95 %). */
 double profile_floor_bytes(uint64_t interval_bytes);
 

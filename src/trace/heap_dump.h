@@ -55,6 +55,7 @@ struct trace_heap_dump {
     const char *remark;
     /* Samples whose type, or context, exceeded the limit and is not distinguished. */
     uint64_t other_types, other_contexts;
+    uint32_t max_overhead_percent; /* 0: the session's interval is given */
     uint64_t weighed_samples; /* of heap_samples: drawn and weighted by the program itself */
     /* Another allocator of the process, which was not profiled: its allocations are missing. NULL:
      * no such allocator is known. */

@@ -125,7 +125,7 @@ struct attached_params {
     uint64_t seed;
     uint32_t flags; /* enum handshake_flag */
     int32_t daemon_pid;
-    uint64_t max_samples;        /* as in the handshake */
+    uint64_t max_overhead_percent, wide_interval_bytes; /* as in the handshake */
     uint64_t clock_gettime;      /* of the vdso */
     uint64_t stack_end;          /* of the initial thread */
     uint64_t dl_find_object;     /* of the loader */

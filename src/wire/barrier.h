@@ -13,6 +13,7 @@
 #define store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+#define exchange_relaxed(p, v) __atomic_exchange_n((p), (v), __ATOMIC_RELAXED)
 
 /* What the writer did before store_release is visible after load_acquire. */
 #define load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)

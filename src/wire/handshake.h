@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define HANDSHAKE_MAGIC UINT32_C(0x48504853) /* "HPHS" */
-#define HANDSHAKE_VERSION 3
+#define HANDSHAKE_VERSION 4
 #define HANDSHAKE_SOCKET_ENV "HEAPPROFD_SOCKET"
 
 /* After this time a client gives up on the daemon and runs unprofiled. */
@@ -77,8 +77,12 @@ struct handshake_reply {
     uint64_t adaptive_threshold_bytes;
     uint64_t adaptive_max_interval_bytes; /* 0: no limit */
     uint64_t start_ms;                    /* start of time_ms, CLOCK_MONOTONIC_COARSE */
-    uint32_t max_samples; /* as in struct heap_config; client/sample/sample_rate.h */
+    /* The profile may cost this share of the program's processor time; 0: the interval is given.
+     * Above it, the interval after the first one is wide_interval_bytes (client/sample/overhead.h).
+     */
+    uint32_t max_overhead_percent;
     uint32_t pad;
+    uint64_t wide_interval_bytes; /* 0: the first interval, doubled */
 };
 
 #endif

@@ -171,6 +171,10 @@ struct ring_control {
     /* Written by a preloaded client: the name, terminated, of an allocator in a library whose calls
      * it does not see. "": there is none. */
     uint64_t unseen_family[RING_UNSEEN_BYTES / 8];
+
+    /* Written by the daemon: the processor time that it has spent on consuming this ring; 0:
+     * unknown. */
+    uint64_t consuming_ns;
 };
 
 /* Return a request to double the first interval so many times. `last` is the one before: each

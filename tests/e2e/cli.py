@@ -346,25 +346,57 @@ def test_intervals():
     check(not re.search(r"[-+−]0( [kMG]?B)?( |$)", words, re.M), f"a zero with a sign: {words}")
 
 
-def test_sample_limit():
-    """Without an interval, a program that allocates much has a limit of samples; with one it has none."""
-    script = "use Time::HiRes 'clock'; my @kept; while (clock() < 0.5) { push @kept, [1 .. 50]; @kept = () if @kept > 999 }"
+def test_overhead_limit():
+    """Without an interval, every allocation is recorded until that costs too much; with one, it stays."""
     figures = {}
-    for name, options in (("limited", ()), ("given", ("-i", "4096")), ("off", ("--max-samples", "off"))):
-        outcome = run([TOOL, "host", "--quiet", *options, "-o", at(name), "--", "/usr/bin/perl", "-e", script])
+    recordings = {"limited": (), "given": ("-i", "4096"), "both": ("-i", "65536", "--max-overhead", "1"), "off": ("--max-overhead", "off")}
+    for name, options in recordings.items():
+        outcome = run([TOOL, "host", "--quiet", *options, "-o", at(name), "--", os.path.join(BUILD, "tests/programs/commanded")],
+                      stdin=b"hold 100 1000\nchurn 2000000 64\n")
         check(outcome.status == 0, f"{name}: {outcome.stderr}")
         (figures[name],) = json.loads(tool("report", "--json", at(name)).stdout)["heaps"]
     for name, heap in figures.items():
         total = heap["total"]["alloc_space"]
         check(abs(total["estimate"] / heap["exact_bytes"] - 1) < 0.15, f"{name}: {total}, exact {heap['exact_bytes']}")
         check(heap["agreement"]["agrees"], f"{name}: {heap['agreement']}")
-        check((heap["interval_bytes"] > 4096) == (name == "limited"), f"{name}: interval {heap['interval_bytes']}")
-        # 5,000 in half a second, and the 1,000 that may come besides, in checks each 250 samples.
-        check((heap["heap_samples"] < 8000) == (name == "limited"), f"{name}: {heap['heap_samples']} samples")
-    short = os.path.join(BUILD, "tests/programs/commanded")
-    run([TOOL, "host", "--quiet", "-o", at("short"), "--", short], stdin=b"churn 800 65536\n")
-    (heap,) = json.loads(tool("report", "--json", at("short")).stdout)["heaps"]
-    check(heap["interval_bytes"] == 4096, f"a program of a millisecond: interval {heap['interval_bytes']}")
+    for name, first, least, most in (("limited", 1, 4096, 1 << 24), ("given", 4096, 4096, 4096),
+                                     ("both", 1, 65536, 1 << 24), ("off", 1, 1, 1)):
+        heap = figures[name]
+        check(heap["first_interval_bytes"] == first and least <= heap["interval_bytes"] <= most,
+              f"{name}: intervals {heap['first_interval_bytes']} to {heap['interval_bytes']}")
+        is_widened = name in ("limited", "both")
+        check(("-i 1 records every allocation" in heap["widened"]) == is_widened, f"{name}: {heap['widened']!r}")
+        check(not is_widened or heap["heap_samples"] >= 100000, f"{name}: {heap['heap_samples']} samples")
+        for verb in ("report", "leaks"):
+            said = tool(verb, at(name)).stdout.decode().replace("\n", " ")
+            check(("interval was widened from 1 to" in said) == is_widened, f"{verb} {name}: {said[:600]}")
+    said = tool("diff", at("given"), at("limited")).stdout.decode()
+    check(said.count("interval was widened") == 1, f"diff: {said[:800]}")
+    compared = json.loads(tool("diff", "--json", at("given"), at("limited")).stdout)
+    check([side["widened"] != "" for key in ("before", "after") for heap in compared["heaps"] for side in heap[key]] == [False, True],
+          f"diff --json: {json.dumps(compared)[:800]}")
+
+
+def test_growing_buffer():
+    """Blocks above the wide interval are no reason to widen: it would not save their samples."""
+    for arguments, live, peak in (((), 81915904, 81915904), (("small",), 639994, None)):
+        name = "growing-" + "".join(arguments)
+        outcome = run([TOOL, "host", "--quiet", "-o", at(name), "--", os.path.join(BUILD, "tests/programs/growing"), *arguments])
+        check(outcome.status == 0, f"{name}: {outcome.stderr}")
+        (heap,) = json.loads(tool("report", "--json", at(name)).stdout)["heaps"]
+        space = heap["total"]["space"]
+        check((space["low95"], space["estimate"], space["high95"]) == (live,) * 3, f"{name}: live {space}, truth {live}")
+        check(peak is None or heap["total"]["max"]["estimate"] == peak, f"{name}: peak {heap['total']['max']}")
+        check(heap["interval_bytes"] == 1, f"{name}: interval {heap['interval_bytes']}")
+
+
+def test_few_allocations():
+    """A leak of few bytes in a program of few calls is the one row, without an option."""
+    run([TOOL, "host", "--quiet", "-o", at("few"), "--", os.path.join(BUILD, "tests/programs/commanded")],
+        stdin=b"hold 1 72\nchurn 10000 64\n")
+    (heap,) = json.loads(tool("report", "--json", at("few")).stdout)["heaps"]
+    check(heap["interval_bytes"] == 1, f"interval {heap['interval_bytes']}")
+    check(any(row["space"]["estimate"] == 72 for row in heap["callsites"]), f"{heap['callsites'][:5]}")
 
 
 def test_unseen_allocations():
@@ -373,11 +405,11 @@ def test_unseen_allocations():
     command = ["--", os.path.join(BUILD, "tests/programs/commanded")]
     run([TOOL, "host", "--quiet", "-i", "1", "-o", at("rest"), *command], stdin=commands)
     (truth,) = json.loads(tool("report", "--json", at("rest")).stdout)["heaps"]
-    run([TOOL, "host", "--quiet", "-o", at("nothing"), *command], stdin=b"hold 3 16\ndrop\n")
+    run([TOOL, "host", "--quiet", "-i", "4096", "-o", at("nothing"), *command], stdin=b"hold 3 16\ndrop\n")
     for number in range(5):
         for _ in range(9):
             shutil.rmtree(at(f"rest-{number}"), ignore_errors=True)
-            run([TOOL, "host", "--quiet", "-o", at(f"rest-{number}"), *command], stdin=commands)
+            run([TOOL, "host", "--quiet", "-i", "4096", "-o", at(f"rest-{number}"), *command], stdin=commands)
             (heap,) = json.loads(tool("report", "--json", at(f"rest-{number}")).stdout)["heaps"]
             if heap["total"]["space"]["estimate"] >= 16000:
                 break  # else no sample hit the large block, which happens in 2 % of the runs

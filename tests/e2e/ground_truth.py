@@ -5,6 +5,9 @@
     ground_truth.py exact      interval 1: every callsite to the byte and to the call
     ground_truth.py 4096       estimates over many runs, each with its own seeds
     ground_truth.py 65536
+    ground_truth.py widened    begins at interval 1 and widens: its totals agree with the exact ones;
+                               with HEAPPROFD_RUNS=1000 or more as above, except that intervals may hold
+                               more often (the upper limit of a count assumes the longest interval)
 
 Two properties of the estimates, of each size class (small, mixed, large, once, huge) by itself:
 
@@ -43,11 +46,12 @@ COVERAGE_LOW, COVERAGE_HIGH = 0.93, 0.97
 
 
 def run_once(interval, *arguments):
-    """Run once. Return the true and the reported figures: two lists, in the same order of callsites."""
+    """Run once, at an interval, or with None at intervals that widen and narrow. Return the true and the reported figures: two lists, in the same order of callsites."""
     with tempfile.TemporaryDirectory() as directory:
         truth_path, output = os.path.join(directory, "truth.json"), os.path.join(directory, "profile")
         command = [program("ground_truth"), truth_path, *arguments]
-        outcome = harness.run(harness.host_command(command, output, interval))
+        options = ["--max-overhead", "1"] if interval is None else []
+        outcome = harness.run(harness.host_command(command, output, interval, *options))
         if outcome.status != 0:
             fail(f"status {outcome.status}, {outcome.stderr[-500:]!r}")
             harness.finish()
@@ -138,7 +142,7 @@ def share_of(runs):
     return share, math.sqrt(squares * len(runs) / (len(runs) - 1)) / count
 
 
-def judge_coverage(observations):
+def judge_coverage(observations, is_bounded_above):
     verdicts = {}
     for kind in sorted({key[0] for key in observations.held}):
         for unit, figures in (("bytes", FIGURES[::2]), ("counts", FIGURES[1::2])):
@@ -156,13 +160,15 @@ def judge_coverage(observations):
             verdicts["coverage", kind, unit] = (
                 outside(share, 1, 1) if kind == "huge" else outside(share, low, high)
             )
+            if not is_bounded_above:
+                verdicts["coverage", kind, unit] = min(verdicts["coverage", kind, unit], 0)
     return verdicts
 
 
 def judge(interval):
     """Judge one set of runs. Return each check's verdict: -1, 0 or 1 (too low, correct, too high)."""
     observations = observe(interval)
-    return {**judge_means(observations), **judge_coverage(observations)}
+    return {**judge_means(observations), **judge_coverage(observations, interval is not None)}
 
 
 def check_estimates(interval):
@@ -182,6 +188,20 @@ def estimates(interval):
 
 test_4096 = estimates(4096)
 test_65536 = estimates(65536)
+
+
+def test_widened():
+    if RUNS >= 1000:
+        check_estimates(None)
+        return
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as directory:
+            output = os.path.join(directory, "profile")
+            command = [program("ground_truth"), os.path.join(directory, "truth.json"), "1", "100"]
+            harness.run(harness.host_command(command, output, None, "--max-overhead", "1"))
+            _, heap = harness.read_report(output)
+            check(heap["agreement"]["agrees"], f"{heap['agreement']}")
+            check((heap["first_interval_bytes"], heap["interval_bytes"] >= 4096) == (1, True), f"{heap['interval_bytes']}")
 
 if __name__ == "__main__":
     harness.main()

@@ -314,9 +314,9 @@ def read_report(directory):
 
 
 def host_command(command, directory, interval, *options):
-    return [
-        TOOL, "host", "--quiet", "-i", str(interval), "-o", directory, *options, "--", *command,
-    ]
+    """`interval` may be None: none is given."""
+    given = [] if interval is None else ["-i", str(interval)]
+    return [TOOL, "host", "--quiet", *given, "-o", directory, *options, "--", *command]
 
 
 def profile(command, interval=1, options=(), keep=None, **run_options):

@@ -100,7 +100,7 @@ def holds_what_the_report_has(directory, file, what):
 
 
 def test_python():
-    directory = profiled("python", sys.executable, "-c", HOLDER, options=("-i", "512", "--max-samples", "off"))
+    directory = profiled("python", sys.executable, "-c", HOLDER, options=("-i", "512"))
     file = convert(directory)
     holds_what_the_report_has(directory, file, "python3")
     dump = file.dump()

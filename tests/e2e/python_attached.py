@@ -304,7 +304,7 @@ def test_selected():
 
 
 def test_limit():
-    """At most some 10,000 samples are taken in a second of processor time, and estimates stay right."""
+    """Every object is recorded until that costs too much, and estimates stay right."""
     with scene() as (daemon, directory):
         program = Asked(MAKES.replace("for line in sys.stdin:", """
 import time
@@ -314,16 +314,17 @@ def busy(seconds):
         x = [bytes(i) for i in range(400)]
     return 1
 for line in sys.stdin:"""))
-        samples = {}
-        for option in ("off", "10000", ""):
+        intervals = {}
+        for option in ("", "5"):
             output = os.path.join(directory, "o" + option)
-            with session_of(daemon, program, output, "-i", "4096", *(("--max-samples", option) if option else ())):
-                program.ask("busy(0.5)")
+            with session_of(daemon, program, output, "-i", "4096", *(("--max-overhead", option) if option else ())):
+                program.ask("busy(1.0)")
             heaps = heaps_of(output)
-            samples[option] = sum(heap["heap_samples"] for heap in heaps.values())
+            intervals[option] = [heaps["python.object"][key] for key in ("first_interval_bytes", "interval_bytes")]
             for heap in heaps.values():
                 check(heap["agreement"]["agrees"], f"{option}: {heap['agreement']}")
-        check(samples["off"] > 20000 > 12000 > max(samples["10000"], samples[""]), f"samples: {samples}")
+        check(intervals[""] == [4096, 4096], f"given: {intervals}")
+        check(intervals["5"][0] == 1 and intervals["5"][1] >= 4096, f"limited: {intervals}")
         program.end()
 
 

@@ -57,7 +57,7 @@ def call(*command):
 
 
 def record(name, *command, heaps=()):
-    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", "--max-samples", "off", *heaps, "--", *command)
+    outcome = call(TOOL, "host", "-q", "-o", at(name), "-i", "512", *heaps, "--", *command)
     check(outcome.status == 0, f"host: {outcome.stderr!r}")
     return at(name)
 
@@ -467,7 +467,7 @@ def test_dumps():
     """The difference of two dumps of one heap is that of heap_profile diff, in each row."""
     script = ("import time\nkept = []\nfor i in range(12):\n kept += [str(j) * 3 for j in range(2000)]\n"
               " del kept[:500]\n time.sleep(0.05)\n")
-    call(TOOL, "host", "-q", "-c", "100", "-o", at("dumps"), "-i", "256", "--max-samples", "off", "--", "/usr/bin/python3", "-c", script)
+    call(TOOL, "host", "-q", "-c", "100", "-o", at("dumps"), "-i", "256", "--", "/usr/bin/python3", "-c", script)
     with Server(at("dumps")) as server:
         count = len(server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"])
         check(count >= 3, f"{count} dumps")

@@ -83,9 +83,10 @@ static inline int see_heap(void *context, uint8_t heap, uint64_t interval_bytes,
     return 0;
 }
 
-static inline int see_interval(void *context, uint32_t index, uint64_t interval_bytes)
+static inline int see_interval(void *context, uint8_t heap, uint32_t index, uint64_t interval_bytes)
 {
     (void)context;
+    (void)heap;
     (void)index;
     (void)interval_bytes;
     seen.intervals++;

@@ -103,7 +103,7 @@ static void change_ledger(void *context)
     ledger_visitor.thread(scene->ledger, (uint16_t)(scene->pauses % THREADS), 200 + scene->pauses,
                           "new");
     add_events(scene, 20000, 3);
-    ledger_visitor.interval(scene->ledger, scene->pauses, 100 + scene->pauses);
+    ledger_visitor.interval(scene->ledger, 0, scene->pauses, 100 + scene->pauses);
     ledger_visitor.modules_reset(scene->ledger);
 }
 
@@ -258,7 +258,7 @@ static void test_each_heap_is_a_dump(void **state)
     (void)state;
     static struct ring_heap_totals totals[RING_HEAPS_MAX];
     struct ledger *ledger = ledger_open(0);
-    assert_int_equal(0, ledger_visitor.interval(ledger, LEDGER_INTERVALS_OF_MALLOC, 1));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 1, LEDGER_INTERVALS_OF_MALLOC, 1));
     static const char *const names[] = {"", "pool", "pool", "frames", "quiet"};
     for (uint8_t heap = 1; heap <= 4; heap++) {
         assert_int_equal(0, ledger_visitor.heap(ledger, heap, 1, names[heap]));

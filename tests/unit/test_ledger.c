@@ -287,7 +287,7 @@ static void test_intervals_weigh_by_their_own(void **state)
     second.interval = 1;
     assert_int_equal(-EBADMSG, ledger_visitor.events(ledger, &second, 1));
     apply(ledger, first);
-    assert_int_equal(0, ledger_visitor.interval(ledger, 1, 200));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 0, 1, 200));
     apply(ledger, second);
     apply(ledger, free_event(0x1000));
     assert_true(fabs(ledger_live_bytes(ledger) - 50 / (1 - exp(-50.0 / 200))) < 1e-9);

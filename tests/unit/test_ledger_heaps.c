@@ -91,7 +91,7 @@ static void test_ids_of_heaps_are_any_number(void **state)
         0, 1, 0x1000, UINT64_C(1) << 48, UINT64_C(255) << 48, UINT64_MAX - 1, UINT64_MAX};
     enum { IDS = sizeof(ids) / sizeof(ids[0]) };
     struct ledger *ledger = open_ledger(1);
-    assert_int_equal(0, ledger_visitor.interval(ledger, OF_HEAPS, 1));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 1, OF_HEAPS, 1));
     for (unsigned heap = 1; heap < LEDGER_HEAPS_MAX; heap++) {
         assert_int_equal(0, ledger_visitor.heap(ledger, (uint8_t)heap, 1, "pool"));
         for (size_t i = 0; i < IDS; i++)
@@ -120,7 +120,7 @@ static void test_heaps_weigh_by_their_own_interval(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger(4096);
-    assert_int_equal(0, ledger_visitor.interval(ledger, OF_HEAPS, 100));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 1, OF_HEAPS, 100));
     assert_int_equal(0, ledger_visitor.heap(ledger, 1, 100, "pool"));
     apply(ledger, in_heap(alloc_event(1, 50, 1), 1));
     double p = 1 - exp(-0.5);
@@ -136,7 +136,7 @@ static void test_samples_of_the_program_stand_for_themselves(void **state)
 {
     (void)state;
     struct ledger *ledger = open_ledger(4096);
-    assert_int_equal(0, ledger_visitor.interval(ledger, OF_HEAPS, 1 << 20));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 1, OF_HEAPS, 1 << 20));
     struct heap_event event = in_heap(alloc_event(0, 50, 1), 1);
     event.flags = RECORD_ALLOC_WEIGHED;
     event.ordinal = 77;

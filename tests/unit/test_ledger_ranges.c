@@ -29,7 +29,7 @@ static struct ledger *open_ledger(void)
     }
     assert_int_equal(0, ledger_visitor.thread(ledger, 0, 10, "main"));
     assert_int_equal(0, ledger_visitor.thread(ledger, 1, 11, "worker"));
-    assert_int_equal(0, ledger_visitor.interval(ledger, ONE, 1));
+    assert_int_equal(0, ledger_visitor.interval(ledger, 1, ONE, 1));
     assert_int_equal(0, ledger_visitor.heap(ledger, HEAP, 1, "libc.mmap"));
     return ledger;
 }

@@ -172,6 +172,83 @@ static void counts_on_while_idle(void **state)
     assert_in_range(ticks, 400000000 / (65536 + 4000), 400000000 / (65536 - 4000));
 }
 
+/* --- intervals that change --- */
+
+#define RULES 4
+#define CHANGING_RUNS 1000
+#define CHANGING_CALLS 4000
+
+enum changing_figure { CHANGING_BYTES, CHANGING_CALLS_MADE, CHANGING_KEPT, CHANGING_FIGURES };
+
+/* A run whose intervals go from 1 to 4096, on to 16384, and back, as the samples themselves decide:
+ * many in the last calls widen, few narrow. Write the errors of its estimates. */
+static void run_with_changes(uint64_t seed, double errors[CHANGING_FIGURES], unsigned used[RULES])
+{
+    const struct sampler_rule rules[RULES] = {rule_of(1), rule_of(4096), rule_of(8192),
+                                              rule_of(16384)};
+    struct ring_thread thread = {0};
+    uint64_t random = seed;
+    unsigned drawn_by = 0, in_force = 0, recent = 0;
+    sampler_start(&thread, &pending, sampler_random(&random), &rules[0]);
+    for (unsigned i = 0; i < CHANGING_CALLS; i++) {
+        /* A burst of small blocks, then larger ones, then few bytes. */
+        static const uint64_t sizes[] = {48, 3000, 16, 700, 20000, 24};
+        uint64_t size = sizes[i / (CHANGING_CALLS / 6) % 6] + sampler_random(&random) % 16;
+        bool kept = i % 5 == 0;
+        errors[CHANGING_BYTES] -= (double)size;
+        errors[CHANGING_CALLS_MADE] -= 1;
+        errors[CHANGING_KEPT] -= kept ? (double)size : 0;
+        if (i % 100 == 99) {
+            in_force += recent > 20 && in_force + 1 < RULES;
+            in_force -= recent < 2 && in_force > 0;
+            recent = 0;
+        }
+        if (size - 1 < thread.bytes_left) {
+            thread.bytes_left -= size;
+            thread.calls++;
+            continue;
+        }
+        bool sampled = sampler_count(&thread, &pending, size, &rules[drawn_by], &rules[in_force]);
+        sampler_settle(&pending, pending.samples);
+        if (!sampled)
+            continue;
+        recent++;
+        used[drawn_by]++;
+        double p = size >= rules[drawn_by].certain_bytes
+                       ? 1
+                       : -expm1(-(double)size / (double)rules[drawn_by].interval_bytes);
+        errors[CHANGING_BYTES] += (double)size / p;
+        errors[CHANGING_CALLS_MADE] += 1 / p;
+        errors[CHANGING_KEPT] += kept ? (double)size / p : 0;
+        drawn_by = in_force;
+    }
+}
+
+static void stays_unbiased_while_intervals_change(void **state)
+{
+    (void)state;
+    double sums[CHANGING_FIGURES] = {0}, squares[CHANGING_FIGURES] = {0};
+    unsigned used[RULES] = {0};
+    for (unsigned run = 0; run < CHANGING_RUNS; run++) {
+        double errors[CHANGING_FIGURES] = {0};
+        run_with_changes(run + 1, errors, used);
+        for (int i = 0; i < CHANGING_FIGURES; i++) {
+            sums[i] += errors[i];
+            squares[i] += errors[i] * errors[i];
+        }
+    }
+    for (int i = 0; i < CHANGING_FIGURES; i++) {
+        double mean = sums[i] / CHANGING_RUNS;
+        double deviation = sqrt(squares[i] / CHANGING_RUNS - mean * mean);
+        print_message("figure %d: mean error %.1f, standard error %.1f\n", i, mean,
+                      deviation / sqrt(CHANGING_RUNS));
+        assert_true(deviation > 0);
+        assert_true(fabs(mean) < 5 * deviation / sqrt(CHANGING_RUNS));
+    }
+    for (unsigned i = 0; i < RULES; i++)
+        assert_true(used[i] > CHANGING_RUNS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -182,6 +259,7 @@ int main(void)
         cmocka_unit_test(estimates_a_mix_without_bias),
         cmocka_unit_test(weighs_like_the_exact_formula),
         cmocka_unit_test(counts_on_while_idle),
+        cmocka_unit_test(stays_unbiased_while_intervals_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

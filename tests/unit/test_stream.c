@@ -77,7 +77,7 @@ static struct ledger *make_ledger(struct trace_writer *writer, uint64_t interval
     assert_non_null(ledger);
     assert_int_equal(ledger_visitor.thread(ledger, 0, 10, "main"), 0);
     assert_int_equal(ledger_visitor.thread(ledger, 1, 11, "worker"), 0);
-    assert_int_equal(ledger_visitor.interval(ledger, OTHER_INTERVAL, 100), 0);
+    assert_int_equal(ledger_visitor.interval(ledger, 1, OTHER_INTERVAL, 100), 0);
     assert_int_equal(ledger_visitor.heap(ledger, 1, 100, "other"), 0);
     ledger_observe(ledger, write_change, writer);
     for (int i = 0; i < EVENTS; i++) {

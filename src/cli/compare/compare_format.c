@@ -36,6 +36,32 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
     return text;
 }
 
+/* Return the dump of the heap that was widened most; NULL: none was. */
+static const struct profile_heap *widest(const struct export_dump *dumps, size_t count)
+{
+    const struct profile_heap *widest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        const struct profile_heap *heap = dumps[i].heap;
+        if (profile_is_widened(heap) &&
+            (widest == NULL || heap->interval_bytes > widest->interval_bytes))
+            widest = heap;
+    }
+    return widest;
+}
+
+struct widened_text compare_widened(const struct export_dump *dumps, size_t count)
+{
+    const struct profile_heap *heap = widest(dumps, count);
+    return heap != NULL ? widened_text(heap) : (struct widened_text){""};
+}
+
+void compare_print_widened(FILE *out, const struct export_dump *dumps, size_t count)
+{
+    const struct profile_heap *heap = widest(dumps, count);
+    if (heap != NULL)
+        widened_print(out, "  note     ", heap);
+}
+
 bool compare_is_unseen(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)

@@ -7,6 +7,7 @@
 
 #include "cli/print/format.h"
 #include "cli/print/stack_format.h"
+#include "cli/print/widened.h"
 #include "compare/diff.h"
 
 /* Format the 95 % interval of a change as format_margin(), or "exact". */
@@ -15,6 +16,10 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
 
 /* Return whether a side's figures are unknown, because one of its processes was unseen. */
 bool compare_is_unseen(const struct export_dump *dumps, size_t count);
+
+/* Return what is said of the side's heap whose interval was widened most, and print it. */
+struct widened_text compare_widened(const struct export_dump *dumps, size_t count);
+void compare_print_widened(FILE *out, const struct export_dump *dumps, size_t count);
 
 /* For one side's dumps in a view, compute the amount that a filter left out and the amount without
  * a filter. */

@@ -6,6 +6,7 @@
 
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
+#include "cli/print/widened.h"
 #include "util/json_writer.h"
 
 const char *const compare_by_names[] = {
@@ -100,6 +101,7 @@ static void print_dumps(struct json_writer *json, const char *key, const struct 
         json_unsigned(json, "dump", (size_t)(dumps[i].dump - heap->dumps) + 1);
         json_unsigned(json, "dumps", heap->dump_count);
         json_unsigned(json, "interval_bytes", heap->interval_bytes);
+        json_string(json, "widened", widened_text(heap).text);
         json_end_object(json);
     }
     json_end_array(json);

@@ -137,6 +137,7 @@ static void print_side(const struct page *page, const char *name,
         fprintf(page->out, ", interval %s B\n", format_count((double)heap->interval_bytes).bytes);
     else
         fputs(", at an unknown interval: no ± can be computed\n", page->out);
+    compare_print_widened(page->out, dumps, count);
     if (compare_is_unseen(dumps, count))
         fputs("  unknown  no call of the allocator was seen: heap_profile report explains why\n",
               page->out);

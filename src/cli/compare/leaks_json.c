@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "cli/compare/compare.h"
+#include "cli/compare/compare_format.h"
 #include "cli/compare/leaks.h"
 #include "util/json_writer.h"
 
@@ -106,6 +107,7 @@ static void print_heap(struct json_writer *json, const struct leaks *leaks,
     json_string(json, "heap", heap->name);
     json_bool(json, "exact", heap->pair->exact);
     json_bool(json, "same_process", heap->pair->same_process);
+    json_string(json, "widened", compare_widened(heap->pair->after, heap->pair->after_count).text);
     print_change(json, "total_size", &total->changes[EXPORT_SPACE]);
     print_change(json, "total_count", &total->changes[EXPORT_OBJECTS]);
     compare_print_unknown(json, heap->pair);

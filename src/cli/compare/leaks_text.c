@@ -175,6 +175,7 @@ static void print_heap(const struct page *page)
     fprintf(page->out, ": %zu potential leaks found", heap->grown.count);
     print_total(page);
     fputs(".\n", page->out);
+    compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
     compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
     print_list(page, &heap->grown, false);
     if (page->leaks->options->shrunk)

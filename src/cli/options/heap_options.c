@@ -84,18 +84,33 @@ bool take_ring_bytes(void *member, const char *name, const char *value)
     return true;
 }
 
-bool take_max_samples(void *member, const char *name, const char *value)
+/* --max-overhead off, until heap_options_settle(). */
+#define OVERHEAD_OFF UINT32_MAX
+
+/* Parse a share from 1% to 100%. */
+static bool parse_percent(const char *value, uint32_t *percent)
+{
+    char *end;
+    unsigned long number = *value >= '0' && *value <= '9' ? strtoul(value, &end, 10) : 0;
+    if (number < 1 || number > 100 || (strcmp(end, "%") != 0 && *end != '\0'))
+        return false;
+    *percent = (uint32_t)number;
+    return true;
+}
+
+bool take_max_overhead(void *member, const char *name, const char *value)
 {
     (void)name;
-    uint32_t *most = member;
-    uint64_t number = UINT32_MAX;
-    if (strcmp(value, "off") != 0 && !parse_number("--max-samples", value, UINT32_MAX, &number))
-        return false;
-    if (number == 0) {
-        format_printf(stderr, "heap_profile: --max-samples 0: give a number of samples, or off\n");
+    uint32_t *percent = member;
+    if (strcmp(value, "off") == 0)
+        *percent = OVERHEAD_OFF;
+    else if (!parse_percent(value, percent)) {
+        format_printf(stderr,
+                      "heap_profile: --max-overhead %s: give a share of the program's processor "
+                      "time from 1%% to 100%%, or off\n",
+                      value);
         return false;
     }
-    *most = (uint32_t)number;
     return true;
 }
 
@@ -123,28 +138,21 @@ bool take_near_limit(void *member, const char *name, const char *value)
 {
     (void)name;
     uint32_t *percent = member;
-    char *end;
     *percent = 0;
     if (strcmp(value, "off") == 0)
         return true;
-    unsigned long number = *value >= '0' && *value <= '9' ? strtoul(value, &end, 10) : 0;
-    if (number < 1 || number > 100 || (strcmp(end, "%") != 0 && *end != '\0')) {
+    if (!parse_percent(value, percent)) {
         format_printf(stderr,
                       "heap_profile: --near-limit %s: give a share of the cgroup's memory limit "
                       "from 1%% to 100%%, or off\n",
                       value);
         return false;
     }
-    *percent = (uint32_t)number;
     return true;
 }
 
 /* No interval was given. Options give less: heap_config_check() refuses 2^63 and more. */
 #define INTERVAL_NOT_GIVEN UINT64_MAX
-
-/* A sample costs some 3 us when its code and data have left the processor's caches, so this many
- * cost 3 % of a program's time, and tell a second's allocation within 2 %. */
-#define MAX_SAMPLES 10000
 
 void heap_options_init(struct heap_config *config)
 {
@@ -154,13 +162,17 @@ void heap_options_init(struct heap_config *config)
 
 void heap_options_settle(struct heap_config *config)
 {
-    if (config->sampling_interval_bytes != INTERVAL_NOT_GIVEN)
+    bool is_given = config->sampling_interval_bytes != INTERVAL_NOT_GIVEN;
+    bool is_off = config->max_overhead_percent == OVERHEAD_OFF;
+    if (is_off)
+        config->max_overhead_percent = 0;
+    if (is_given)
         return;
     struct heap_config defaults;
     heap_config_init(&defaults);
-    config->sampling_interval_bytes = defaults.sampling_interval_bytes;
-    if (config->max_samples == 0 && config->heap_sampling_interval_count == 0)
-        config->max_samples = MAX_SAMPLES;
+    config->sampling_interval_bytes = is_off ? 1 : defaults.sampling_interval_bytes;
+    if (!is_off && config->max_overhead_percent == 0 && config->heap_sampling_interval_count == 0)
+        config->max_overhead_percent = HEAP_CONFIG_MAX_OVERHEAD_PERCENT;
 }
 
 static bool is_listed(char *const *names, const char *name)

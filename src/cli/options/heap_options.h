@@ -31,20 +31,21 @@ extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at
         OPTION_ENTRY("no-block-client", 0, OPTION_CLEAR, type, member.block_client),               \
         OPTION_ENTRY("block-client-timeout", 0, OPTION_NUMBER32, type,                             \
                      member.block_client_timeout_us),                                              \
-        OPTION_ENTRY_CALL("max-samples", 0, type, member.max_samples, take_max_samples),           \
+        OPTION_ENTRY_CALL("max-overhead", 0, type, member.max_overhead_percent,                    \
+                          take_max_overhead),                                                      \
         OPTION_ENTRY_CALL("timeline", 0, type, member.timeline, take_timeline),                    \
         OPTION_ENTRY_CALL("near-limit", 0, type, member.near_limit_percent, take_near_limit),      \
         HEAP_OPTIONS(type, member)
 option_take take_ring_bytes;
-option_take take_max_samples;
+option_take take_max_overhead; /* call heap_options_settle() after it */
 option_take take_timeline;   /* the member is a struct heap_timeline */
 option_take take_near_limit; /* the member is a uint32_t, in percent */
 option_take take_names;      /* appends A,B to a char ** */
 
 #define RECORDING_OPTIONS_HELP                                                                     \
-    "      --max-samples N|off  longer intervals while more samples come in a second of "          \
-    "processor\n"                                                                                  \
-    "                         time (10000; with -i, off for all but Python programs)\n"            \
+    "      --max-overhead N%|off   record every allocation while that costs less than this\n"      \
+    "                         share of the program's processor time, then sample (5%; with\n"      \
+    "                         -i, off)\n"                                                          \
     "      --heaps A,B        heaps to profile (libc.malloc,python.object), for instance\n"        \
     "                         libc.mmap, or heaps that programs register\n"                        \
     "      --all-heaps        all heaps except libc.mmap, unless --heaps names it\n"               \
@@ -71,8 +72,8 @@ option_take take_names;      /* appends A,B to a char ** */
 /* Set the options' defaults. After them, call heap_options_settle(). */
 void heap_options_init(struct heap_config *config);
 
-/* The interval that no option gave is the default, with a limit of samples. Options that give an
- * interval get just that one. */
+/* If no option gave an interval, every allocation is recorded as long as the limit of overhead
+ * allows. Options that give an interval get just that one. */
 void heap_options_settle(struct heap_config *config);
 
 /* Print the configuration as text. Return false without memory. */

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli/print/widened.h"
 #include "cli/report/report.h"
 #include "cli/report/report_end.h"
 #include "cli/report/report_json_stacks.h"
@@ -242,7 +243,9 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_string(json, "command", process->command);
     json_string(json, "heap", heap->name);
     json_unsigned(json, "interval_bytes", heap->interval_bytes);
+    json_unsigned(json, "first_interval_bytes", heap->first_interval_bytes);
     json_number(json, "floor_bytes", profile_floor_bytes(heap->interval_bytes));
+    json_string(json, "widened", widened_text(heap).text);
     json_unsigned(json, "duration_ns", dump->boottime_ns - heap->start_boottime_ns);
     json_unsigned(json, "dump", (size_t)(dump - heap->dumps) + 1);
     json_unsigned(json, "dumps", heap->dump_count);

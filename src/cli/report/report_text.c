@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/options/profile_options.h"
+#include "cli/print/widened.h"
 #include "cli/print/wrap.h"
 #include "cli/report/report_end.h"
 #include "cli/report/report_sections.h"
@@ -225,6 +226,7 @@ static void print_samples(const struct printer *printer)
         fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
     else
         print_sampling(out, heap, dump->total.samples);
+    widened_print(out, "  note          ", heap);
 }
 
 static void print_unexplained(const struct memory_unexplained *unexplained, FILE *out)

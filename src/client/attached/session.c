@@ -20,9 +20,9 @@
 #include "client/clock.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/live_set.h"
+#include "client/sample/overhead.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/sample.h"
-#include "client/sample/sample_rate.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
@@ -86,8 +86,10 @@ static void start_session(const struct attached_params *params)
     client.seed = params->seed;
     client.flags = params->flags;
     client.daemon_pid = params->daemon_pid;
-    client.max_samples = (uint32_t)params->max_samples;
-    sample_rate_begin(params->interval_bytes);
+    client.wide_interval_bytes = params->wide_interval_bytes;
+    if (adaptive_is_limited())
+        live_set_may_become_sparse(&sample_live_set);
+    overhead_begin((uint32_t)params->max_overhead_percent);
     attached_python_begin();
     attached_families_begin();
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);

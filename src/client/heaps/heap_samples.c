@@ -10,8 +10,8 @@
 #endif
 #include "client/probes.h"
 #include "client/sample/context.h"
+#include "client/sample/overhead.h"
 #include "client/sample/sample.h"
-#include "client/sample/sample_rate.h"
 #include "client/sample/thread_slot.h"
 #include "client/session.h"
 #include "wire/record.h"
@@ -55,7 +55,9 @@ static bool account_free(struct ring_thread *thread, uint32_t id, uint64_t alloc
     const struct sample_freed freed = freed_sample(id, allocation);
     if (!live_set_remove(freed.live, allocation))
         return false;
+    uint64_t begun_ns = overhead_begin_event(sample_free_number(&freed));
     bool recorded = sample_record_free(thread, &freed);
+    overhead_end_free(begun_ns);
     if (probes_want_frees())
         probes_fire_free(allocation);
     return recorded;
@@ -98,12 +100,13 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
         .type = type,
         .pending = weighed ? NULL : pending,
     };
+    uint64_t begun_ns = overhead_begin_event(thread->samples);
     if (!sample_record(thread, &sample, caller))
         return false;
     if (probes_want_allocations())
         probes_fire_allocation(allocation, size, weighed ? &rule_of_weighed : &rule);
     adaptive_adjust(thread);
-    sample_rate_count(thread);
+    overhead_end_sample(thread, begun_ns, size);
     return true;
 }
 

@@ -5,7 +5,6 @@
 
 #include "client/heaps/heaps.h"
 #include "client/sample/ring_writer.h"
-#include "client/sample/sample_rate.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
 #include "wire/record.h"
@@ -143,8 +142,11 @@ static uint32_t number_interval(uint64_t interval_bytes)
 
 static int init_live_set(struct AHeapInfo *heap, uint64_t interval)
 {
-    return heap->is_python || heap->is_family ? live_set_init(&heap->live, interval)
-                                              : live_set_init_small(&heap->live, interval);
+    int result = heap->is_python || heap->is_family ? live_set_init(&heap->live, interval)
+                                                    : live_set_init_small(&heap->live, interval);
+    if (result == 0 && adaptive_is_limited())
+        live_set_may_become_sparse(&heap->live);
+    return result;
 }
 
 void heap_begin(uint32_t id)
@@ -160,34 +162,36 @@ void heap_begin(uint32_t id)
     heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
     memset(heap->interval_numbers, 0, sizeof(heap->interval_numbers));
     heap->interval_numbers[0] = HEAP_INTERVALS_FIRST + number;
-    if (heap->is_python)
-        sample_rate_begin_python(interval);
     store_release(&client.process->heap_states[id], HEAP_CHANGED);
     store_release(&client.process->heaps_callbacks_due, 1);
 }
 
-static bool announce_interval(struct ring_thread *thread, uint64_t interval_bytes, uint32_t number)
+static bool announce_interval(struct ring_thread *thread, uint32_t id, uint64_t interval_bytes,
+                              uint32_t number)
 {
     struct record_interval *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)
         return false;
     record->interval_bytes = interval_bytes;
     record->index = number;
-    return ring_writer_commit(thread, record, RECORD_INTERVAL);
+    return ring_writer_commit_of_heap(thread, record, RECORD_INTERVAL, (uint8_t)id);
 }
 
 uint32_t heap_doublings(struct ring_thread *thread, uint32_t id, uint32_t drawn_by)
 {
     struct AHeapInfo *heap = &heaps[id];
     uint32_t doublings = adaptive_index();
-    if (likely(doublings == drawn_by) || heap->rule.interval_bytes <= 1)
+    if (likely(doublings == drawn_by) || heap->of_ranges ||
+        (heap->rule.interval_bytes == 1 && !adaptive_is_limited()))
         return drawn_by;
+    if (adaptive_is_limited())
+        live_set_expect_few(&heap->live, doublings > 0);
     if (load_acquire(&heap->interval_numbers[doublings]) != 0)
         return doublings;
     uint64_t interval_bytes = adaptive_interval(heap->rule.interval_bytes, doublings);
     uint32_t number = number_interval(interval_bytes);
     if (number == HEAP_INTERVALS_MAX ||
-        !announce_interval(thread, interval_bytes, HEAP_INTERVALS_FIRST + number))
+        !announce_interval(thread, id, interval_bytes, HEAP_INTERVALS_FIRST + number))
         return drawn_by;
     store_release(&heap->interval_numbers[doublings], HEAP_INTERVALS_FIRST + number);
     return doublings;
@@ -197,7 +201,7 @@ uint32_t heap_doublings(struct ring_thread *thread, uint32_t id, uint32_t drawn_
 static bool announce_heap(struct ring_thread *thread, uint32_t id)
 {
     const struct AHeapInfo *heap = &heaps[id];
-    if (!announce_interval(thread, heap->rule.interval_bytes, heap->interval_numbers[0]))
+    if (!announce_interval(thread, id, heap->rule.interval_bytes, heap->interval_numbers[0]))
         return false;
     struct record_heap *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)

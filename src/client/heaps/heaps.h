@@ -82,8 +82,9 @@ void heaps_forget(void);
  * parent's session is not the child's. */
 void heaps_after_fork(void);
 
-/* Return the number of doublings of the heap's interval by which to draw the next gap: those in
- * force, or `drawn_by` if they cannot be announced. An interval of 1 stays. */
+/* Return the number of the interval by which to draw the heap's next gap: that in force, or
+ * `drawn_by` if it cannot be announced. An interval of 1 stays unless the session has a limit of
+ * overhead. */
 uint32_t heap_doublings(struct ring_thread *thread, uint32_t id, uint32_t drawn_by);
 
 /* Return the heap's rule with this number of doublings. */

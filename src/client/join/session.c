@@ -24,9 +24,9 @@
 #include "client/sample/adaptive.h"
 #include "client/sample/context.h"
 #include "client/sample/live_set.h"
+#include "client/sample/overhead.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/sample.h"
-#include "client/sample/sample_rate.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
@@ -100,6 +100,9 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
         result = live_set_init_for_malloc(&sample_live_set, reply.interval_bytes);
     if (result < 0)
         return result;
+    client.wide_interval_bytes = reply.wide_interval_bytes;
+    if (adaptive_is_limited())
+        live_set_may_become_sparse(&sample_live_set);
     ring_writer_begin();
     adaptive_begin(
         (struct sampler_rule){reply.interval_bytes, sampling_certain_bytes(reply.interval_bytes)});
@@ -108,8 +111,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     client.block_timeout_us = reply.block_client_timeout_us;
     client.adaptive_threshold_bytes = reply.adaptive_threshold_bytes;
     client.adaptive_max_interval_bytes = reply.adaptive_max_interval_bytes;
-    client.max_samples = reply.max_samples;
-    sample_rate_begin(reply.interval_bytes);
+    overhead_begin(reply.max_overhead_percent);
     client.daemon_pid = daemon_pid;
     store_release(&client.control->client_state, RING_CLIENT_RUNNING);
     return 0;
@@ -259,7 +261,8 @@ static void forget_session(void)
     store_relaxed(&client.process->announced_generation, 0);
     store_relaxed(&client.process->interval_index, 0);
     store_relaxed(&client.process->served_doublings, 0);
-    store_relaxed(&client.process->samples_limit, 0);
+    store_relaxed(&client.process->overhead.max_percent, 0);
+    client.wide_interval_bytes = 0;
     store_relaxed(&client.process->modules_checked_ms, 0);
     store_relaxed(&client.process->slot_to_check, 0);
 }

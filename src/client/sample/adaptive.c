@@ -7,6 +7,7 @@
 
 #include "client/clock.h"
 #include "client/sample/ring_writer.h"
+#include "client/sample/sample.h"
 #include "wire/record.h"
 #include "wire/sampling.h"
 
@@ -49,6 +50,8 @@ bool adaptive_change(struct ring_thread *thread, uint32_t index)
     if (!ring_writer_commit(thread, record, RECORD_INTERVAL))
         return false;
     rules[index] = (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+    if (adaptive_is_limited())
+        live_set_expect_few(&sample_live_set, index > 0);
     store_release(&client.process->interval_index, index);
     return true;
 }

@@ -33,6 +33,9 @@ _Static_assert(LINES_MIN >= 1 << LIVE_SET_HIGH_BITS, "a line's index tells an ad
 #define NEAR_SHIFT_MIN 4u
 #define NEAR_SHIFT_LARGE 12u
 #define NEAR_SHIFT_MAX 20u
+/* Where every allocation was recorded before, stretches of two or three small blocks each tell
+ * those that are still live from their neighbours. */
+#define NEAR_SHIFT_CHANGING 7u
 /* The filter ends when, of this number of insertions, one in four finds its stretch with an
  * address: a free in a large heap, whose lines are cold, would read 1.25 of ours. */
 #define NEAR_INSERTIONS 4096u
@@ -156,9 +159,9 @@ static struct live_set_bucket *map_level(struct live_set *set, int level)
     return table;
 }
 
-/* Make live_set_has_near() true for every address, without counting: a counter of 255 stays. It may
- * be called at any time. A thread that frees an address sees the shift with which the address was
- * inserted, or a newer one. Counters of an older shift stay as they are. */
+/* Make live_set_has_near() true for every address: a counter of 255 stays. It may be called at any
+ * time. A thread that frees an address sees the shift with which the address was inserted, or a
+ * newer one. Counters of an older shift stay as they are. */
 static void say_always_near(struct live_set *set)
 {
     store_relaxed(&set->near[0], UINT8_MAX);
@@ -168,7 +171,13 @@ static void say_always_near(struct live_set *set)
 
 static bool counts_near(const struct live_set *set)
 {
-    return load_relaxed(&set->near_shift) != LIVE_SET_NEAR_NOTHING_SHIFT;
+    return load_relaxed(&set->count_shift) != LIVE_SET_NEAR_NOTHING_SHIFT;
+}
+
+static uint8_t *near_counter(const struct live_set *set, uint64_t address)
+{
+    uint64_t stretch = address >> (load_relaxed(&set->count_shift) & 63);
+    return &set->near[stretch & (LIVE_SET_NEAR_COUNTERS - 1)];
 }
 
 static uint32_t near_shift_for(uint64_t interval_bytes)
@@ -213,11 +222,28 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
                   rarely_full ? shift - COUNTERS_OF_REGION_SHIFT : COUNTER_SHIFT);
     set->near_insertions = set->near_collisions = 0;
     if (interval_bytes <= DETAILED_INTERVAL_MAX) {
+        store_relaxed(&set->count_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
         say_always_near(set);
         return 0;
     }
-    store_release(&set->near_shift, near_shift_for(interval_bytes));
+    store_relaxed(&set->count_shift, near_shift_for(interval_bytes));
+    store_release(&set->near_shift, set->count_shift);
     return 0;
+}
+
+void live_set_may_become_sparse(struct live_set *set)
+{
+    store_relaxed(&set->count_shift, NEAR_SHIFT_CHANGING);
+}
+
+void live_set_expect_few(struct live_set *set, bool few)
+{
+    if (!counts_near(set))
+        return;
+    if (few)
+        store_release(&set->near_shift, load_relaxed(&set->count_shift));
+    else
+        say_always_near(set);
 }
 
 static uint32_t lines_for(uint64_t interval_bytes)
@@ -418,11 +444,15 @@ static bool remove_deeper(struct live_set *set, uint64_t address)
 
 /* --- the filter --- */
 
-/* End the filter if many stretches have an address. */
+/* End the filter if many stretches have an address. One that may be asked later goes on counting.
+ */
 static void check_crowding(struct live_set *set)
 {
-    if (load_relaxed(&set->near_collisions) > NEAR_COLLISIONS_MAX)
+    if (load_relaxed(&set->near_collisions) > NEAR_COLLISIONS_MAX) {
+        if (load_relaxed(&set->count_shift) != NEAR_SHIFT_CHANGING)
+            store_relaxed(&set->count_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
         say_always_near(set);
+    }
     store_relaxed(&set->near_insertions, 0);
     store_relaxed(&set->near_collisions, 0);
 }
@@ -431,7 +461,7 @@ static void near_add(struct live_set *set, uint64_t address)
 {
     if (!counts_near(set))
         return;
-    uint8_t before = counter_add(live_set_near(set, address), 1);
+    uint8_t before = counter_add(near_counter(set, address), 1);
     uint16_t insertions = load_relaxed(&set->near_insertions) + 1;
     store_relaxed(&set->near_insertions, insertions);
     if (before != 0)
@@ -443,7 +473,7 @@ static void near_add(struct live_set *set, uint64_t address)
 static void near_remove(struct live_set *set, uint64_t address)
 {
     if (counts_near(set))
-        counter_add(live_set_near(set, address), -1);
+        counter_add(near_counter(set, address), -1);
 }
 
 /* --- the set --- */

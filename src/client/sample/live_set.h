@@ -23,7 +23,8 @@
  * A filter counts the addresses in each small stretch of memory. Nearly all stretches have none, so
  * a free asks live_set_has_near() first, in a third of the instructions. At small intervals, and in
  * a set of very many addresses, nearly every stretch would have one. The filter then counts nothing
- * and is always true, so that a free reads one line that depends on its address, not two.
+ * and is always true, so that a free reads one line that depends on its address, not two. A set
+ * whose interval may become longer counts all the same, so that frees can ask the filter later.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
 #define HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
@@ -59,6 +60,8 @@ struct live_set {
     /* LIVE_SET_NEAR_COUNTERS: the addresses in each 2^near_shift bytes. */
     uint8_t *near;
     uint32_t near_shift;
+    uint32_t count_shift; /* near_shift when frees ask the filter; LIVE_SET_NEAR_NOTHING_SHIFT: it
+                             does not count */
     struct live_set_line *level0;
     uint32_t mask0; /* lines of level 0, less one */
     /* Places with equal bits from here up share a line. */
@@ -87,6 +90,14 @@ int live_set_init(struct live_set *set, uint64_t interval_bytes);
 int live_set_init_for_malloc(struct live_set *set, uint64_t interval_bytes);
 /* The same with the smallest level 0, for custom heaps: there may be hundreds. */
 int live_set_init_small(struct live_set *set, uint64_t interval_bytes);
+
+/* The interval of the set, which is empty, may change between this one and longer ones. Call it
+ * after the initialization. */
+void live_set_may_become_sparse(struct live_set *set);
+
+/* Such a set gets few addresses from now on, or many again: have frees ask the filter, or not. It
+ * may be called at any time. */
+void live_set_expect_few(struct live_set *set, bool few);
 
 /* Empty the set and give its memory back. No thread may insert or remove meanwhile. */
 void live_set_forget(struct live_set *set);

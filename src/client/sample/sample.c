@@ -17,10 +17,10 @@
 #include "client/sample/adaptive.h"
 #include "client/sample/context.h"
 #include "client/sample/heap_states.h"
+#include "client/sample/overhead.h"
 #include "client/sample/own_frames.h"
 #include "client/sample/ring_commit.h"
 #include "client/sample/ring_writer.h"
-#include "client/sample/sample_rate.h"
 #include "client/sample/sampler.h"
 #include "client/sample/stack_cache.h"
 #include "client/sample/stack_sender.h"
@@ -530,10 +530,11 @@ static void account_allocation(const void *memory, size_t size, bool nested,
         .live = &sample_live_set,
         .pending = pending,
     };
+    uint64_t begun_ns = overhead_begin_event(thread->samples);
     if (sample_record(thread, &sample, caller) && probes_want_allocations())
         probes_fire_allocation(sample.address, size, adaptive_rule(drawn_by));
     adaptive_adjust(thread);
-    sample_rate_count(thread);
+    overhead_end_sample(thread, begun_ns, size);
 }
 
 void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
@@ -613,7 +614,10 @@ static int account_free(const void *memory)
         return 0;
     const struct sample_freed freed = {
         .address = (uintptr_t)memory, .ordinal = (uint32_t)thread->calls, .live = &sample_live_set};
-    return write_free(thread, &freed);
+    uint64_t begun_ns = overhead_begin_event(sample_free_number(&freed));
+    bool recorded = write_free(thread, &freed);
+    overhead_end_free(begun_ns);
+    return recorded;
 }
 
 static int record_free(const void *memory)

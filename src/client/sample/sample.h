@@ -59,6 +59,13 @@ struct sample_freed {
     struct live_set *live;
 };
 
+/* Return a number of this free that differs between frees: neither a block that is allocated again
+ * and again nor many frees without an allocation repeat it. */
+static inline uint32_t sample_free_number(const struct sample_freed *freed)
+{
+    return (uint32_t)(freed->address >> 4) + freed->ordinal * UINT32_C(0x85EBCA6B);
+}
+
 /* Record the free. Return false if that failed; the address is then in the set again. */
 bool sample_record_free(struct ring_thread *thread, const struct sample_freed *freed);
 

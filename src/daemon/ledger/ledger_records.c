@@ -66,15 +66,20 @@ static int take_heap(void *context, uint8_t heap, uint64_t interval_bytes, const
     return 0;
 }
 
-static int take_interval(void *context, uint32_t index, uint64_t interval_bytes)
+/* From its announcement on, an interval may leave allocations without a sample. */
+static int take_interval(void *context, uint8_t heap, uint32_t index, uint64_t interval_bytes)
 {
     struct ledger *ledger = context;
+    struct ledger_heap *known = &ledger->heaps[heap];
     if (index >= LEDGER_INTERVALS_MAX || interval_bytes == 0 ||
         (ledger->intervals[index] != 0 && ledger->intervals[index] != interval_bytes))
         return -EBADMSG;
     ledger->intervals[index] = interval_bytes;
     if (index < LEDGER_INTERVALS_OF_MALLOC)
         ledger->interval_now = index;
+    bool is_profiled = heap != 0 || ledger->intervals[0] != 0;
+    if (is_profiled && interval_bytes > known->longest_interval_bytes)
+        known->longest_interval_bytes = interval_bytes;
     return 0;
 }
 

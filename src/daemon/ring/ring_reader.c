@@ -184,6 +184,12 @@ void ring_reader_ask_doublings(struct ring_reader *reader, uint32_t doublings)
     store_release(&reader->control->asked_doublings, reader->asked);
 }
 
+void ring_reader_note_cost(struct ring_reader *reader, uint64_t processor_ns)
+{
+    reader->consuming_ns += processor_ns;
+    store_relaxed(&reader->control->consuming_ns, reader->consuming_ns);
+}
+
 static void wake_writers(struct ring_control *control)
 {
     /* A writer increments `waiters`, then reads `consumed` with the futex word; we store
@@ -449,7 +455,8 @@ static int take_other(struct drain *drain, union record_header header, const uin
         const struct record_interval *interval = record;
         if (header.length < sizeof(*interval) || interval->interval_bytes == 0)
             return -EBADMSG;
-        return drain->visitor->interval(drain->context, interval->index, interval->interval_bytes);
+        return drain->visitor->interval(drain->context, header.heap, interval->index,
+                                        interval->interval_bytes);
     }
     default:
         return -EBADMSG;

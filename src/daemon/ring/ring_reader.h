@@ -36,7 +36,7 @@ struct ring_visitor {
     int (*modules_reset)(void *context);
     int (*thread)(void *context, uint16_t slot, uint32_t tid, const char *name);
     int (*heap)(void *context, uint8_t heap, uint64_t interval_bytes, const char *name);
-    int (*interval)(void *context, uint32_t index, uint64_t interval_bytes);
+    int (*interval)(void *context, uint8_t heap, uint32_t index, uint64_t interval_bytes);
     int (*name)(void *context, const struct record_name *name);
     int (*context)(void *context, const struct record_context *scopes);
     int (*code)(void *context, const struct record_code *code);
@@ -83,6 +83,7 @@ struct ring_reader {
     uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
     uint32_t generation;  /* of modules, as the client counts; 0: the first */
     uint32_t asked;       /* the last value of asked_doublings */
+    uint64_t consuming_ns; /* processor time spent on this ring, as far as it was noted */
     pid_t process;        /* in our pid namespace; 0: unknown, or in another one */
 };
 
@@ -163,6 +164,9 @@ void ring_reader_restrict(struct ring_reader *reader);
 
 /* Ask the client to double its first interval of malloc so many times. */
 void ring_reader_ask_doublings(struct ring_reader *reader, uint32_t doublings);
+
+/* Publish more processor time that the caller has spent on consuming this ring. */
+void ring_reader_note_cost(struct ring_reader *reader, uint64_t processor_ns);
 
 /* Ask the client to produce no more, and wake those who wait for space. */
 void ring_reader_stop(struct ring_reader *reader);

@@ -25,8 +25,6 @@
 #define DRAIN_DELAY_MAX_DENSE_MS 5
 #define DENSE_INTERVAL_BYTES 256
 #define SPARSE_INTERVAL_BYTES (64 << 10)
-/* A sample's records, mostly with a new stack. */
-#define SAMPLE_BYTES 512
 
 #define EVENTS_AT_ONCE 64
 
@@ -87,14 +85,7 @@ static bool has_few_samples(const struct session *session)
         config->heap_sampling_interval_count > 0 || config->context_slices ||
         heap_config_wants_heap(config, HEAP_CONFIG_MMAP))
         return false;
-    if (config->sampling_interval_bytes >= SPARSE_INTERVAL_BYTES)
-        return true;
-    /* The limit is for a second of processor time. */
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return config->max_samples > 0 && processors > 0 &&
-           (double)config->max_samples * (double)processors * SAMPLE_PERIOD_MS / 1000 *
-                   SAMPLE_BYTES <=
-               (double)session->ring_bytes / 2;
+    return heap_config_first_interval(config) >= SPARSE_INTERVAL_BYTES;
 }
 
 static uint64_t longest_drain_delay(const struct session *session)

@@ -28,7 +28,7 @@ void control_status_fill_session(Heapprofd__ControlSession *to, const struct ses
     to->id = session->id;
     to->uid = session->owner.uid;
     to->elapsed_ms = now_ms - session->start_ms;
-    to->interval_bytes = session->config->sampling_interval_bytes;
+    to->interval_bytes = heap_config_first_interval(session->config);
     to->profiled = session->profiled;
     to->samples = session_samples(session);
     to->lost = session_lost(session);

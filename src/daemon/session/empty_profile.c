@@ -36,8 +36,8 @@ int empty_profile_write(struct trace_writer *writer, const struct heap_config *c
     struct trace_heap_dump dump = {
         .pid = process->pid,
         .heap_name = "libc.malloc",
-        .interval_bytes = config->sampling_interval_bytes,
-        .first_interval_bytes = config->sampling_interval_bytes,
+        .interval_bytes = heap_config_first_interval(config),
+        .first_interval_bytes = heap_config_first_interval(config),
         .timestamp_ns = now,
         .start_timestamp_ns = now,
         .rejected_concurrent = rejected,

@@ -23,10 +23,10 @@ void heap_rules_fill(struct ring_heaps *rules, const struct heap_config *config)
 {
     memset(rules, 0, sizeof(*rules));
     if (config->all_heaps)
-        rules->other_interval_bytes = config->sampling_interval_bytes;
+        rules->other_interval_bytes = heap_config_first_interval(config);
     /* Allocators of libraries are profiled, too, unless the configuration names heaps. */
     if (config->all_heaps || config->heaps == NULL)
-        rules->families_interval_bytes = config->sampling_interval_bytes;
+        rules->families_interval_bytes = heap_config_first_interval(config);
     for (char **name = config->exclude_heaps; name != NULL && *name != NULL; name++)
         add_rule(rules, config, *name);
     for (char **name = config->heaps; name != NULL && *name != NULL; name++)

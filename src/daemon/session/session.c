@@ -475,7 +475,7 @@ void session_explain_command(struct session *session, const char *command, const
         .executable = path,
         .library = library,
         .said_hello = session->command_said_hello,
-        .interval_bytes = session->config->sampling_interval_bytes,
+        .interval_bytes = heap_config_first_interval(session->config),
         .totals = {.client_state = RING_CLIENT_RUNNING},
         .running = running,
     };

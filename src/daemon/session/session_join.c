@@ -131,7 +131,9 @@ static void fill_reply(const struct session *session, const struct target *targe
     reply->adaptive_threshold_bytes = session->config->adaptive_sampling_shmem_threshold;
     reply->adaptive_max_interval_bytes =
         session->config->adaptive_sampling_max_sampling_interval_bytes;
-    reply->max_samples = session->config->max_samples;
+    reply->wide_interval_bytes = heap_config_wide_interval(session->config);
+    if (reply->wide_interval_bytes != 0)
+        reply->max_overhead_percent = session->config->max_overhead_percent;
     reply->start_ms = target->start_ms;
 }
 

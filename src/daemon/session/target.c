@@ -206,9 +206,13 @@ uint64_t target_drain(struct target *target, bool dead)
     if (!dead && target->config->background && now_ms < target->start_ms + YOUNG_MS)
         report_restrictions(target);
     ring_reader_beat(&target->reader, now_ms);
+    bool is_limited = !dead && target->config->max_overhead_percent > 0;
+    uint64_t begun_ns = is_limited ? clock_read_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
         bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
+    if (is_limited && bytes > 0)
+        ring_reader_note_cost(&target->reader, clock_read_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns);
     if (bytes >= 0) {
         classify_code(target, now_ms, dead);
         return (uint64_t)bytes;
@@ -403,7 +407,8 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
         .flags = reply->flags,
         .moment = moment,
         .patience_ms = patience_ms,
-        .max_samples = reply->max_samples,
+        .max_overhead_percent = reply->max_overhead_percent,
+        .wide_interval_bytes = reply->wide_interval_bytes,
         .wants_python = heap_config_wants_heap(target->config, HEAP_CONFIG_PYTHON),
         .wants_families = heap_config_wants_families(target->config),
         /* In another pid namespace our pid is meaningless: the client then relies on the
@@ -610,8 +615,11 @@ static struct trace_heap_dump make_status(const struct target *target, const str
         .heap_name = target->superseded ? texts->program : NULL,
         .start_timestamp_ns =
             target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),
-        .interval_bytes = target->config->sampling_interval_bytes,
-        .first_interval_bytes = target->config->sampling_interval_bytes,
+        .interval_bytes = heap_config_first_interval(target->config),
+        .first_interval_bytes = heap_config_first_interval(target->config),
+        .max_overhead_percent = heap_config_wide_interval(target->config) != 0
+                                    ? target->config->max_overhead_percent
+                                    : 0,
         .from_startup = target->origin == HANDSHAKE_STARTUP,
         .disconnected = end->running == false,
         .final = end->final,

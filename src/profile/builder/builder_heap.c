@@ -90,6 +90,7 @@ static const struct proto_member head_members[] = {
     HEAD_MEMBER(OTHER_TYPES, other_types),
     HEAD_MEMBER(OTHER_CONTEXTS, other_contexts),
     HEAD_MEMBER(WEIGHED_SAMPLES, weighed_samples),
+    HEAD_MEMBER(MAX_OVERHEAD_PERCENT, max_overhead_percent),
     HEAD_MEMBER(UNSEEN_ALLOCATOR, unseen_allocator),
 };
 

@@ -144,6 +144,15 @@ int heap_config_check(const struct heap_config *config, struct error *error)
         return error_set(error, -EINVAL,
                          "the sampling interval of %llu bytes is too large: give less than 2^63",
                          (unsigned long long)config->sampling_interval_bytes);
+    if (config->max_overhead_percent > 100)
+        return error_set(error, -EINVAL,
+                         "max_overhead_percent (--max-overhead) is %u: give 1 to 100, or 0 for one "
+                         "interval whatever it costs",
+                         config->max_overhead_percent);
+    if (config->max_overhead_percent > 0 && config->heap_sampling_interval_count > 0)
+        return error_set(error, -EINVAL,
+                         "max_overhead_percent (--max-overhead) and heap_sampling_intervals "
+                         "(--heap-intervals) contradict each other: give one of them");
     if (bytes < SHMEM_BYTES_MIN)
         return error_set(error, -EINVAL,
                          "the shared memory size of %llu bytes is too small: give at least %u",
@@ -205,6 +214,18 @@ bool heap_config_wants_families(const struct heap_config *config)
     return wants;
 }
 
+uint64_t heap_config_wide_interval(const struct heap_config *config)
+{
+    return config->max_overhead_percent > 0 && config->sampling_interval_bytes > 1
+               ? config->sampling_interval_bytes
+               : 0;
+}
+
+uint64_t heap_config_first_interval(const struct heap_config *config)
+{
+    return heap_config_wide_interval(config) != 0 ? 1 : config->sampling_interval_bytes;
+}
+
 uint64_t heap_config_interval_of(const struct heap_config *config, const char *name)
 {
     if (!heap_config_wants_heap(config, name))
@@ -217,7 +238,7 @@ uint64_t heap_config_interval_of(const struct heap_config *config, const char *n
         if (strcmp(config->heaps[i], name) == 0)
             return config->heap_sampling_intervals[i];
     }
-    return config->sampling_interval_bytes;
+    return heap_config_first_interval(config);
 }
 
 int heap_config_check_targets(const struct heap_config *config, struct error *error)

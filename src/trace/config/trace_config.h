@@ -37,6 +37,9 @@ enum heap_stack_mode {
     HEAP_STACK_MODES,
 };
 
+/* The limit of overhead if no interval is given. */
+#define HEAP_CONFIG_MAX_OVERHEAD_PERCENT 5u
+
 /* The share of a cgroup's memory limit at which its processes are dumped, in percent. */
 #define HEAP_CONFIG_NEAR_LIMIT_PERCENT 90u
 
@@ -60,7 +63,7 @@ struct heap_timeline {
 
 /* Lists of strings end with NULL. Empty lists are NULL. All are malloc'd. */
 struct heap_config {
-    uint64_t sampling_interval_bytes; /* default 4096 */
+    uint64_t sampling_interval_bytes; /* default 4096; see max_overhead_percent */
     uint64_t shmem_size_bytes;        /* default 8388608 */
     bool block_client;                /* default true */
     uint32_t block_client_timeout_us; /* 0: wait as long as the daemon lives */
@@ -79,10 +82,10 @@ struct heap_config {
     uint64_t max_heapprofd_cpu_secs;
     uint64_t adaptive_sampling_shmem_threshold; /* free bytes of the ring; 0: not adaptive */
     uint64_t adaptive_sampling_max_sampling_interval_bytes; /* 0: no limit */
-    /* Samples for each second of a process's processor time, above which its intervals double. 0:
-     * a limit with the heap python.object (client/sample/sample_rate.h), else no limit; UINT32_MAX:
-     * no limit */
-    uint32_t max_samples;
+    /* The profile's processor time as a share of the program's. While it is below that, every
+     * allocation is recorded; above, sampling_interval_bytes is the first wider interval
+     * (client/sample/overhead.h). 0: sampling_interval_bytes is the only interval. */
+    uint32_t max_overhead_percent;
     enum heap_stack_mode stack_mode;
     uint32_t duration_ms;                     /* 0: until stopped */
     uint32_t dump_interval_ms, dump_phase_ms; /* continuous dumps; 0: none */
@@ -129,7 +132,14 @@ bool heap_config_wants_families(const struct heap_config *config);
  * Without either, libc.malloc, allocators of libraries and python.object are profiled. */
 bool heap_config_wants_heap(const struct heap_config *config, const char *name);
 
-/* Return the sampling interval of a heap of this name; 0: do not profile it. */
+/* Return the interval with which a heap begins that has no interval of its own: 1 if there is a
+ * limit of overhead. */
+uint64_t heap_config_first_interval(const struct heap_config *config);
+
+/* Return the interval after the first one; 0: the first one stays. */
+uint64_t heap_config_wide_interval(const struct heap_config *config);
+
+/* Return the first sampling interval of a heap of this name; 0: do not profile it. */
 uint64_t heap_config_interval_of(const struct heap_config *config, const char *name);
 
 /* Copy a configuration. Return 0 or -ENOMEM. Clear *to only after 0. */

@@ -49,7 +49,7 @@ typedef Perfetto__Protos__HeapprofdConfig__TargetRule__Condition RuleCondition;
     USE(adaptive_sampling_max_sampling_interval_bytes)                                             \
     USE(start_sampling_interval_bytes)                                                             \
     USE(background)                                                                                \
-    USE(max_samples)
+    USE(max_overhead_percent)
 
 void heap_config_warnings_clear(struct heap_config_warnings *warnings)
 {
@@ -145,7 +145,10 @@ static void take_scalars(struct heap_config *config, const HeapprofdConfig *from
 #define TAKE(name) config->name = from->name;
     FOR_EACH_SCALAR(TAKE)
 #undef TAKE
-    config->sampling_interval_bytes = from->sampling_interval_bytes;
+    if (from->has_sampling_interval_bytes)
+        config->sampling_interval_bytes = from->sampling_interval_bytes;
+    else if (!from->has_max_overhead_percent && from->n_heap_sampling_intervals == 0)
+        config->max_overhead_percent = HEAP_CONFIG_MAX_OVERHEAD_PERCENT;
     if (from->shmem_size_bytes != 0)
         config->shmem_size_bytes = from->shmem_size_bytes;
     config->stack_mode = (enum heap_stack_mode)from->stack_mode;

@@ -301,6 +301,7 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     SET_UNLESS_ZERO(head, other_types, dump->other_types);
     SET_UNLESS_ZERO(head, other_contexts, dump->other_contexts);
     SET_UNLESS_ZERO(head, weighed_samples, dump->weighed_samples);
+    SET_UNLESS_ZERO(head, max_overhead_percent, dump->max_overhead_percent);
     head->unseen_allocator = (char *)dump->unseen_allocator;
     for (size_t i = 0; i < TRACE_LOST_PLACES; i++) {
         if (dump->lost[i] != 0)
