@@ -66,7 +66,7 @@ def live(figures):
 def test_selected_heaps():
     """A session selects heaps by name, all heaps, or all but some; each has its interval."""
     for options, expected in (
-        ((), {"libc.malloc": 4096}),
+        ((), {"libc.malloc": 1}),
         (("--heaps", "pool", "-i", "1"), {"pool": 1}),
         (("--heaps", "pool,libc.malloc", "--heap-intervals", "1,4k"), {"libc.malloc": 4096, "pool": 1}),
         (("--all-heaps", "-i", "1"), {"libc.malloc": 1, "pool": 1, "frames": 1}),
