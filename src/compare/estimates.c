@@ -109,9 +109,10 @@ struct estimate_shown estimate_total(const struct profile_heap *heap,
                                      const struct profile_dump *dump, enum export_view view,
                                      bool counts)
 {
-    double most = rollup_most(heap, dump, counts);
+    /* Of this dump alone: rollup_most() also has what came before a period. */
+    double counted = counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
     if (estimate_is_counted(heap, dump, view))
-        return (struct estimate_shown){most, {most, most}};
+        return (struct estimate_shown){counted, {counted, counted}};
     const struct profile_estimate figure = estimate_of_dump(dump, view);
     return estimate_total_of(&figure, counts, heap, dump);
 }

@@ -281,11 +281,10 @@ static void take_figures(struct collector_heap *to, const struct profile_heap *h
                          const struct profile_dump *dump)
 {
     const struct profile_estimate live = rollup_live_of(&dump->total);
-    struct profile_interval limits = estimate_total_interval(&live, false, heap, dump);
-    /* What is certain comes before the estimate. */
-    to->live_bytes = limits.high < live.bytes ? limits.high : live.bytes;
-    to->live_bytes_low = limits.low;
-    to->live_bytes_high = limits.high;
+    const struct estimate_shown shown = estimate_total_of(&live, false, heap, dump);
+    to->live_bytes = shown.value;
+    to->live_bytes_low = shown.interval.low;
+    to->live_bytes_high = shown.interval.high;
     to->live_count = live.count;
     to->allocated_is_exact = rollup_totals_are_exact(heap, dump);
     to->allocated_bytes =

@@ -131,16 +131,22 @@ static struct profile *file_of(const struct period *period)
     return profile;
 }
 
+static struct profile_interval total_interval(const struct profile_estimate *figure, bool counts,
+                                              const struct profile_heap *heap,
+                                              const struct profile_dump *dump)
+{
+    return estimate_total_of(figure, counts, heap, dump).interval;
+}
+
 static void check_same(const struct trace_figures *mine, const struct profile_heap *heap,
                        const struct profile_dump *dump, const struct trace_figures *wanted,
                        const struct fixture *fixture, bool is_total)
 {
     const struct profile_estimate a = rollup_live_of(mine), b = rollup_live_of(wanted);
     for (int counts = 0; counts < 2; counts++) {
-        struct profile_interval (*limits)(const struct profile_estimate *, bool,
-                                          const struct profile_heap *,
-                                          const struct profile_dump *) =
-            is_total ? estimate_total_interval : estimate_interval;
+        struct profile_interval (*limits)(
+            const struct profile_estimate *, bool, const struct profile_heap *,
+            const struct profile_dump *) = is_total ? total_interval : estimate_interval;
         struct profile_interval in_file = limits(&a, counts, heap, dump);
         struct profile_interval in_dump = limits(&b, counts, &fixture->heap, &fixture->dump);
         double mean = counts ? a.count : a.bytes;

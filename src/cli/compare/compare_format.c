@@ -13,9 +13,9 @@ static bool totals_are_whole(const struct diff_pair *pair)
 {
     bool whole = true;
     for (size_t i = 0; i < pair->before_count; i++)
-        whole &= profile_totals_why_partial(pair->before[i].heap) == NULL;
+        whole &= profile_totals_why_partial(pair->before[i].heap, pair->before[i].dump) == NULL;
     for (size_t i = 0; i < pair->after_count; i++)
-        whole &= profile_totals_why_partial(pair->after[i].heap) == NULL;
+        whole &= profile_totals_why_partial(pair->after[i].heap, pair->after[i].dump) == NULL;
     return whole;
 }
 

@@ -64,7 +64,8 @@ struct formatted printer_total_margin(const struct printer *printer,
     struct formatted text = margin_of_heap(printer);
     if (estimate_is_counted(printer->heap, printer->dump, view))
         snprintf(text.bytes, sizeof(text.bytes), "%s",
-                 profile_totals_why_partial(printer->heap) == NULL ? "exact" : "partial");
+                 profile_totals_why_partial(printer->heap, printer->dump) == NULL ? "exact"
+                                                                                  : "partial");
     if (text.bytes[0] != '\0')
         return text;
     return format_margin(total->value, total->interval.low, total->interval.high, counts);
