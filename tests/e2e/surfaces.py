@@ -348,7 +348,7 @@ def test_heaps_and_processes():
 
 def test_dumps_and_filters():
     """Several dumps, the dump of the peak, and stacks that a filter leaves out."""
-    dumps = record("dumps", "/usr/bin/python3", "-c", WAIT, options=("-i", "1024", "-c", "80", "--max-samples", "off", "--heaps", "libc.malloc"))
+    dumps = record("dumps", "/usr/bin/python3", "-c", WAIT, options=("-i", "1024", "-c", "80", "--heaps", "libc.malloc"))
     hold(dumps, record("peak", "/usr/bin/python3", "-c", WAIT, options=("-i", "1024", "--dump-at-max", "--heaps", "libc.malloc")))
     hold(dumps, options=("--focus", "list|str|unicode"), without=(sql, pprof))
 
