@@ -52,6 +52,7 @@ struct client_overhead {
     /* At the last look. */
     uint64_t checked_ns;
     uint64_t processor_ns; /* of the process */
+    bool by_clock;         /* or elapsed time */
     uint64_t reserved;     /* position in the ring */
     uint64_t samples_ever;
     int64_t live;       /* live samples */

@@ -206,6 +206,11 @@ static void take_difference(struct trace_figures *figures, struct known_callsite
     *known = now;
 }
 
+static uint64_t less(uint64_t total, uint64_t earlier)
+{
+    return total > earlier ? total - earlier : 0;
+}
+
 /* Turn the heap's exact totals into those of the period. Call it once `dump->total` is of the
  * period. */
 static void take_exact_difference(struct profile_dump *dump, struct known_heap *known)
@@ -220,15 +225,21 @@ static void take_exact_difference(struct profile_dump *dump, struct known_heap *
     };
     const struct profile_dump now = *dump;
     dump->earlier = known->earlier;
-    dump->exact_bytes -= dump->earlier.exact_bytes;
-    dump->exact_calls -= dump->earlier.exact_calls;
-    dump->sampled_bytes -= dump->earlier.sampled_bytes;
-    dump->sampled_calls -= dump->earlier.sampled_calls;
+    /* The profiled process can write the totals. */
+    dump->exact_bytes = less(now.exact_bytes, dump->earlier.exact_bytes);
+    dump->exact_calls = less(now.exact_calls, dump->earlier.exact_calls);
+    trace_figures_add(&known->earlier.sampled, &allocated);
     known->earlier.exact_bytes = now.exact_bytes;
     known->earlier.exact_calls = now.exact_calls;
-    known->earlier.sampled_bytes = now.sampled_bytes;
-    known->earlier.sampled_calls = now.sampled_calls;
-    trace_figures_add(&known->earlier.sampled, &allocated);
+    if (now.sampled_calls > 0) {
+        dump->sampled_bytes -= dump->earlier.sampled_bytes;
+        dump->sampled_calls -= dump->earlier.sampled_calls;
+        known->earlier.sampled_bytes = now.sampled_bytes;
+        known->earlier.sampled_calls = now.sampled_calls;
+    } else { /* nothing was calibrated */
+        known->earlier.sampled_bytes = known->earlier.sampled.allocated_bytes;
+        known->earlier.sampled_calls = known->earlier.sampled.allocated_count;
+    }
 }
 
 static bool is_empty(const struct trace_figures *figures)

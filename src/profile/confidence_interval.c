@@ -242,7 +242,11 @@ double profile_calibration_leaves(const struct profile_estimate *estimate, bool 
     double part = counts ? estimate->count_variance : estimate->bytes_variance;
     double whole = counts ? all->count_variance : all->bytes_variance;
     double samples = counts ? all->samples_of_counts : all->samples;
+    struct missed few;
     if (!(samples > 0) || !(whole > 0))
+        return 1;
+    /* The limits of a few misses are whole numbers of blocks, and the lower one is "none". */
+    if (missed_of(estimate, &few) && may_be_none(&few))
         return 1;
     double share = part / (whole * (1 + SAMPLES_IN_REST / samples));
     double left = 1 - share;
@@ -259,6 +263,9 @@ struct profile_interval profile_interval_calibrated(struct profile_interval inte
                                                     const struct profile_calibration *all)
 {
     double value = counts ? estimate->count : estimate->bytes;
+    struct missed few;
+    if (!counts && all->most > 0 && missed_of(estimate, &few) && may_be_none(&few))
+        interval.low = fmax(floor(value - all->most * (value - interval.low)), 0);
     double width = sqrt(profile_calibration_leaves(estimate, counts, all));
     return (struct profile_interval){value - width * (value - interval.low),
                                      value + width * (interval.high - value)};

@@ -54,6 +54,7 @@ struct profile_calibration {
     double missed_count;                   /* of it */
     /* At least so many had p < 1. 0: there are none. NAN: some were not calibrated. */
     double samples, samples_of_counts;
+    double most; /* by which missed bytes exceed what their variance says; 0: 1 */
 };
 
 /* Of several heaps together: a part of both varies no more than this says. */
@@ -65,6 +66,7 @@ static inline void profile_calibration_add(struct profile_calibration *sum,
     sum->missed_count += more->missed_count;
     sum->samples += more->samples;
     sum->samples_of_counts += more->samples_of_counts;
+    sum->most = more->most > sum->most ? more->most : sum->most;
 }
 
 static inline void profile_estimate_add(struct profile_estimate *sum,

@@ -138,7 +138,7 @@ struct profile_dump {
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
     /* As in struct trace_heap_dump; 0: not calibrated, no bias of the peak is known. */
-    double sampled_bytes, sampled_calls;
+    double sampled_bytes, sampled_calls, calibration_most;
     double peak_highest_bytes, peak_highest_count;
     struct profile_earlier earlier;
     uint64_t order;    /* position among the dumps of all heaps in the trace */

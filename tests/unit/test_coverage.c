@@ -200,7 +200,7 @@ static void calibrate(struct ledger *ledger, const struct truth *truth)
     static const struct ring_heap_totals none[LEDGER_HEAPS_MAX];
     const struct ring_totals totals = {.bytes = (uint64_t)truth->allocated.bytes,
                                        .calls = (uint64_t)truth->allocated.count};
-    ledger_calibrate(ledger, &totals, none);
+    ledger_calibrate(ledger, &totals, none, false);
 }
 
 static void read_run(struct ledger *ledger, uint64_t interval_bytes, struct run *run)

@@ -347,7 +347,7 @@ static void add_period(struct ledger *ledger, uint64_t first, unsigned count, ui
         event.ordinal = (uint32_t)first + i;
         apply(ledger, event);
     }
-    ledger_calibrate(ledger, &totals, none);
+    ledger_calibrate(ledger, &totals, none, false);
 }
 
 static void assert_near(double found, double expected)

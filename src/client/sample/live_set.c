@@ -233,6 +233,9 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
 
 void live_set_may_become_sparse(struct live_set *set)
 {
+    /* A filter that counts already goes on as it is: the set's interval is long. */
+    if (counts_near(set))
+        return;
     store_relaxed(&set->count_shift, NEAR_SHIFT_CHANGING);
 }
 

@@ -32,15 +32,14 @@
 /* So many live samples take some 200 MB of the daemon's memory. */
 #define LIVE_MAX INT64_C(4000000)
 
-/* Return the process's processor time, or a clock's time if it cannot be read: that limits the
- * share of elapsed time. */
-static uint64_t processor_time_ns(uint64_t now_ns)
+/* Return the process's processor time, or a clock's time if it cannot be read (*by_clock): that
+ * limits the share of elapsed time. */
+static uint64_t processor_time_ns(uint64_t now_ns, bool *by_clock)
 {
     struct timespec now = {0};
-    if (system_calls_are_forbidden() ||
-        system_call(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now) != 0)
-        return now_ns;
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    *by_clock = system_calls_are_forbidden() ||
+                system_call(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now) != 0;
+    return *by_clock ? now_ns : (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 void overhead_begin(uint32_t max_overhead_percent)
@@ -51,8 +50,10 @@ void overhead_begin(uint32_t max_overhead_percent)
         return;
     }
     uint64_t now_ns = clock_now_ns();
-    *overhead =
-        (struct client_overhead){.checked_ns = now_ns, .processor_ns = processor_time_ns(now_ns)};
+    bool by_clock;
+    uint64_t processor_ns = processor_time_ns(now_ns, &by_clock);
+    *overhead = (struct client_overhead){
+        .checked_ns = now_ns, .processor_ns = processor_ns, .by_clock = by_clock};
     store_relaxed(&overhead->max_percent, max_overhead_percent);
 }
 
@@ -92,13 +93,17 @@ static struct window take_window(struct client_overhead *overhead, uint64_t now_
     uint32_t savable = exchange_relaxed(&overhead->savable, 0);
     uint64_t own_ns = exchange_relaxed(&overhead->spent_ns, 0);
     uint64_t reserved = load_relaxed(&client.control->reserved);
-    uint64_t processor_ns = processor_time_ns(now_ns);
+    bool by_clock, was_by_clock = load_relaxed(&overhead->by_clock);
+    uint64_t processor_ns = processor_time_ns(now_ns, &by_clock);
+    store_relaxed(&overhead->by_clock, by_clock);
     uint64_t passed_ns = processor_ns - load_relaxed(&overhead->processor_ns);
     uint64_t bytes = reserved - load_relaxed(&overhead->reserved);
     store_relaxed(&overhead->processor_ns, processor_ns);
     store_relaxed(&overhead->reserved, reserved);
     if ((int64_t)passed_ns < 0 || (int64_t)bytes < 0) /* another thread looked at the same time */
         passed_ns = bytes = 0;
+    if (by_clock != was_by_clock) /* the program has restricted its system calls */
+        passed_ns = 0;
     uint64_t program_ns = passed_ns > own_ns ? passed_ns - own_ns : 0;
     struct window window = {.samples = samples, .cost_ns = own_ns + consuming_time_ns(bytes)};
     window.budget_ns = (int64_t)(program_ns * load_relaxed(&overhead->max_percent) / 100);

@@ -245,6 +245,7 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
         is_calibrated ? heap->seen_bytes + calibration->missed_by_chance.bytes : 0;
     filled->sampled_calls =
         is_calibrated ? (double)heap->samples + calibration->missed_by_chance.count : 0;
+    filled->calibration_most = is_calibrated ? calibration->ratio_most : 0;
     const struct ledger_peak peak = ledger_peak_of(heap);
     filled->peak_live_bytes = peak.bytes;
     filled->peak_live_count = peak.count;

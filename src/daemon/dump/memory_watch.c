@@ -140,14 +140,19 @@ static void survey_sample(void *context, const struct ledger_live_sample *sample
     survey_mapping(survey, sample, taken);
 }
 
-/* Extrapolate from a part of the samples to all. Live bytes are known for all. */
-static void scale(struct survey *survey, const struct ledger *ledger, double part)
+static void take_live(struct memory_snapshot *snapshot, const struct ledger *ledger)
 {
     size_t count;
     const struct ledger_heap *malloc_heap = ledger_heaps(ledger, &count);
-    struct memory_snapshot *snapshot = survey->snapshot;
     snapshot->live_bytes = count > 0 ? fmax(malloc_heap->live_bytes, 0) : 0;
     snapshot->live_count = count > 0 ? fmax(malloc_heap->live_count, 0) : 0;
+}
+
+/* Extrapolate from a part of the samples to all. Live bytes are known for all. */
+static void scale(struct survey *survey, const struct ledger *ledger, double part)
+{
+    struct memory_snapshot *snapshot = survey->snapshot;
+    take_live(snapshot, ledger);
     snapshot->live_bytes_variance /= part;
     snapshot->rounding_bytes /= part;
     snapshot->untouched_bytes /= part;
@@ -279,6 +284,12 @@ void memory_watch_read_own(const struct memory_watch *watch, struct trace_memory
 }
 
 /* --- snapshots --- */
+
+void memory_watch_recount(struct memory_watch *watch, const struct ledger *ledger)
+{
+    if (watch->has_last)
+        take_live(&watch->last, ledger);
+}
 
 void memory_watch_clear(struct memory_watch *watch)
 {

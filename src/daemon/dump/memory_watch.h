@@ -47,6 +47,8 @@ struct memory_watch_request {
  * snapshot stays. */
 void memory_watch_take_snapshot(struct memory_watch *watch,
                                 const struct memory_watch_request *request);
+/* Set what is live in the last snapshot to what the ledger says now. */
+void memory_watch_recount(struct memory_watch *watch, const struct ledger *ledger);
 void memory_watch_clear(struct memory_watch *watch);
 
 /* Read how much of the process's resident memory is the profiler's own at present, into the point.

@@ -12,6 +12,7 @@
 #define RANGES_MAX 8192u
 /* Bounds, so that the ring is not kept waiting: 30 ms each. */
 #define REGIONS_MAX (1u << 20)
+#define PIECES_MAX (1u << 18)
 #define SAMPLES_MAX (1u << 18)
 /* Of less, the ledger is not asked: it would be no reason to call a figure partial. */
 #define ASKED_BYTES (256u << 10)
@@ -59,6 +60,7 @@ static void take_region(void *context, uint64_t address)
 static void take_piece(void *context, uint64_t start, uint64_t end)
 {
     struct memory_maps *maps = context;
+    heartbeat_send();
     size_t at = SORTED_SEARCH(maps->count, i, maps->items[i].end <= start);
     for (; at < maps->count && maps->items[at].start < end; at++) {
         const struct memory_range piece = {start, end};
@@ -189,7 +191,7 @@ void unexplained_measure(struct unexplained *unexplained, struct memory_maps *ma
     unexplained->has_begun = true;
     if (is_first && !facts->from_start)
         remember_earlier(unexplained, maps);
-    if (unexplained->too_many)
+    if (unexplained->too_many || ledger_pieces(facts->ledger) > PIECES_MAX)
         return;
     bool is_certain;
     uint64_t bytes = measure(unexplained, maps, facts, &is_certain);

@@ -25,12 +25,12 @@ void calibration_clear(struct calibration *calibration)
 }
 
 const struct calibration_period *calibration_find(const struct calibration *calibration,
-                                                  uint32_t time_ms)
+                                                  uint64_t time_ms)
 {
     size_t first = 0, end = calibration->closed - 1u;
     while (first < end) {
         size_t middle = first + (end - first) / 2;
-        if ((int32_t)(time_ms - calibration->periods[middle].end_ms) <= 0)
+        if (time_ms <= calibration->periods[middle].end_ms)
             end = middle;
         else
             first = middle + 1;
@@ -39,7 +39,7 @@ const struct calibration_period *calibration_find(const struct calibration *cali
 }
 
 void calibration_add(struct calibration *calibration, const struct worth *worth,
-                     const struct weight *weight, double size, uint32_t time_ms)
+                     const struct weight *weight, double size)
 {
     const struct ledger_amount by_chance = {(weight->count - 1) * size, weight->count - 1};
     ledger_amount_add(&calibration->missed_by_chance, 1, by_chance);
@@ -50,8 +50,17 @@ void calibration_add(struct calibration *calibration, const struct worth *worth,
     ledger_amount_add(&calibration->missed, 1, worth->missed);
     calibration->variance.bytes += weight->count_variance * size * size;
     calibration->variance.count += weight->count_variance;
-    if ((int32_t)(time_ms - calibration->newest_ms) > 0)
-        calibration->newest_ms = time_ms;
+}
+
+/* For the bound of what a sample's missed bytes are: with a smaller ratio of counts, it has hardly
+ * any. */
+#define RATIO_MIN 0.05
+/* For the bound's approximations and rounding. */
+#define RATIO_SLACK 0.02
+
+static bool has_few_samples(double estimate, double variance)
+{
+    return estimate * estimate < SAMPLES_MIN * variance;
 }
 
 static double limit(double value, double most)
@@ -63,18 +72,22 @@ static double limit(double value, double most)
  * `carried`: what earlier periods lack. */
 static double ratio_of(double own, double carried, double estimate, double variance)
 {
-    if (!(estimate > 0) || !(variance > 0) || estimate * estimate < SAMPLES_MIN * variance)
+    if (!(estimate > 0) || !(variance > 0) || has_few_samples(estimate, variance))
         return 1;
     double deviation = sqrt(variance) / estimate;
     double ratio = own / estimate + limit(carried / estimate, DEVIATIONS_CARRIED_MAX * deviation);
     return fmax(1 + limit(ratio - 1, DEVIATIONS_MAX * deviation), 0);
 }
 
-struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed)
+struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed,
+                                       bool may_wait)
 {
     const struct ledger_amount estimate = calibration->missed, variance = calibration->variance,
                                passed = calibration->passed, settled = calibration->settled;
-    struct calibration_period period = {calibration->newest_ms, {1, 1}};
+    struct calibration_period period = {calibration->now_ms, {1, 1}};
+    if (may_wait && (has_few_samples(estimate.bytes, variance.bytes) ||
+                     has_few_samples(estimate.count, variance.count)))
+        return period.ratio;
     if (!(estimate.count > 0) || calibration->closed >= CALIBRATION_PERIODS_MAX ||
         ARRAY_RESERVE(&calibration->periods, &calibration->capacity, calibration->closed, 1) < 0)
         return period.ratio;
@@ -82,6 +95,8 @@ struct ledger_amount calibration_close(struct calibration *calibration, struct l
                                   estimate.bytes, variance.bytes);
     period.ratio.count = ratio_of(missed.count - passed.count, passed.count - settled.count,
                                   estimate.count, variance.count);
+    double ratio = period.ratio.bytes / sqrt(fmin(fmax(period.ratio.count, RATIO_MIN), 1));
+    calibration->ratio_most = fmax(calibration->ratio_most, fmax(ratio, 1) * (1 + RATIO_SLACK));
     calibration->settled.bytes += period.ratio.bytes * estimate.bytes;
     calibration->settled.count += period.ratio.count * estimate.count;
     calibration->passed = missed;

@@ -55,9 +55,12 @@ struct worth {
 };
 
 struct calibration_period {
-    uint32_t end_ms;
+    uint64_t end_ms;
     struct ledger_amount ratio;
 };
+
+/* An event may be so much later in the ring than its time says. */
+#define CALIBRATION_DISORDER_MS 60000u
 
 /* Further periods are never closed: their samples keep 1/p. */
 #define CALIBRATION_PERIODS_MAX UINT16_MAX
@@ -66,38 +69,58 @@ struct calibration {
     struct calibration_period *periods; /* the closed ones, by time */
     size_t capacity;
     uint16_t closed; /* number of closed periods; also the number of the open one */
-    uint32_t newest_ms;
+    uint64_t now_ms; /* time of the newest event of a sample with p < 1 */
     struct ledger_amount missed, variance; /* of the open period's samples, by 1/p */
     struct ledger_amount settled;          /* missed ones of closed periods, calibrated */
     struct ledger_amount passed;           /* what closed periods missed in truth */
     struct ledger_amount missed_by_chance; /* of all samples, by 1/p */
+    /* The most by which a sample's missed bytes exceed what its variance says; 1 at least. */
+    double ratio_most;
 };
 
 void calibration_clear(struct calibration *calibration);
 
 /* Return the closed period that has this time, or that before which it lies. */
 const struct calibration_period *calibration_find(const struct calibration *calibration,
-                                                  uint32_t time_ms);
+                                                  uint64_t time_ms);
 
 /* Add what the allocation of a sample with p < 1 stands for. */
 void calibration_add(struct calibration *calibration, const struct worth *worth,
-                     const struct weight *weight, double size, uint32_t time_ms);
+                     const struct weight *weight, double size);
 
 /* End the open period and fix its ratios. `missed`: what all samples missed in truth, the exact
- * totals less the samples themselves. Return the ratios; both are 1 if nothing changes. */
-struct ledger_amount calibration_close(struct calibration *calibration,
-                                       struct ledger_amount missed);
+ * totals less the samples themselves. `may_wait`: leave a period open that has few samples. Return
+ * the ratios; both are 1 if nothing changes. */
+struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed,
+                                       bool may_wait);
 
-/* Return what a sample with p < 1 stands for. Times may lie up to 24 days apart. */
+/* Note the time of an event, whose 32 bits overflow after 49 days. Events come nearly in order. */
+static inline void calibration_note_time(struct calibration *calibration, uint32_t time_ms)
+{
+    int32_t passed_ms = (int32_t)(time_ms - (uint32_t)calibration->now_ms);
+    if (passed_ms > 0)
+        calibration->now_ms += (uint32_t)passed_ms;
+}
+
+/* Return the whole time of a sample that is at most 49 days old. */
+static inline uint64_t calibration_time(const struct calibration *calibration, uint32_t time_ms)
+{
+    uint64_t latest_ms = calibration->now_ms + CALIBRATION_DISORDER_MS;
+    uint32_t age_ms = (uint32_t)latest_ms - time_ms;
+    return latest_ms > age_ms ? latest_ms - age_ms : 0;
+}
+
+/* Return what a sample with p < 1 stands for. */
 static inline struct worth calibration_worth(const struct calibration *calibration,
                                              const struct weight *weight, double size,
                                              uint32_t time_ms)
 {
     struct worth worth = {.is_open = true};
     worth.missed = (struct ledger_amount){(weight->count - 1) * size, weight->count - 1};
+    uint64_t whole_ms = calibration_time(calibration, time_ms);
     if (unlikely(calibration->closed > 0) &&
-        (int32_t)(time_ms - calibration->periods[calibration->closed - 1].end_ms) <= 0) {
-        const struct calibration_period *period = calibration_find(calibration, time_ms);
+        whole_ms <= calibration->periods[calibration->closed - 1].end_ms) {
+        const struct calibration_period *period = calibration_find(calibration, whole_ms);
         worth.missed.bytes *= period->ratio.bytes;
         worth.missed.count *= period->ratio.count;
         worth.is_open = false;

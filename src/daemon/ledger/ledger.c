@@ -249,13 +249,14 @@ static void heap_change_sampled(struct ledger_heap *heap, const struct worth *wo
         ledger_amount_add(&heap->live_open, times, worth->missed);
 }
 
-/* Return what a sample of the heap stands for. */
-static struct worth worth_of(const struct ledger_heap *heap, const struct weight *weight,
-                             double size, uint32_t time_ms)
+/* Return what a sample of the heap stands for. time_ms: of the event. */
+static struct worth worth_of(struct ledger_heap *heap, const struct weight *weight, double size,
+                             uint32_t time_ms, uint32_t allocated_ms)
 {
     if (weight->count_variance == 0)
         return (struct worth){.all = {size, 1}};
-    return calibration_worth(&heap->calibration, weight, size, time_ms);
+    calibration_note_time(&heap->calibration, time_ms);
+    return calibration_worth(&heap->calibration, weight, size, allocated_ms);
 }
 
 /* Count a sample as freed, with the weight that it was allocated with. With sign -1, undo this. */
@@ -266,7 +267,7 @@ static void figures_add_freed(struct ledger *ledger, uint64_t address,
     struct ledger_figures *figures = figures_table_change(&ledger->figures, sample->figures);
     struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, size, figures->interval);
-    struct worth worth = worth_of(heap, weight, (double)size, sample->time_ms);
+    struct worth worth = worth_of(heap, weight, (double)size, time_ms, sample->time_ms);
     double count = sign * worth.all.count, bytes = sign * worth.all.bytes;
     ledger_settle_figures(figures, heap);
     ledger_keep_peak(figures, heap, -bytes);
@@ -349,7 +350,7 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
     struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, event->size, figures->interval);
     double size = (double)event->size;
-    struct worth worth = worth_of(heap, weight, size, event->time_ms);
+    struct worth worth = worth_of(heap, weight, size, event->time_ms, event->time_ms);
     ledger_settle_figures(figures, heap);
     ledger_keep_peak(figures, heap, worth.all.bytes);
     figures->sums.allocated_bytes += worth.all.bytes;
@@ -360,7 +361,7 @@ add_allocated(struct ledger *ledger, const struct heap_event *event, uint32_t in
         figures->missed_live_bytes += worth.missed.bytes;
         if (worth.is_open)
             ledger_amount_add(&figures->open.allocated, 1, worth.missed);
-        calibration_add(&heap->calibration, &worth, weight, size, event->time_ms);
+        calibration_add(&heap->calibration, &worth, weight, size);
     }
     if (heap->split.begun || weight->count_variance != 0)
         heap_change_sampled(heap, &worth, weight, size,

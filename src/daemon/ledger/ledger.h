@@ -139,9 +139,10 @@ struct ledger_counts {
 struct ledger_counts ledger_counts(const struct ledger *ledger);
 
 /* Calibrate the samples since the last call by the exact totals of this moment: of malloc, and of
- * each other heap (RING_HEAPS_MAX). */
+ * each other heap (RING_HEAPS_MAX). `may_wait`: not yet where there are few of them, because the
+ * figures of this moment will be replaced. */
 void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_totals,
-                      const struct ring_heap_totals *totals);
+                      const struct ring_heap_totals *totals, bool may_wait);
 
 struct ledger_peak ledger_peak_of(const struct ledger_heap *heap);
 
@@ -166,7 +167,8 @@ typedef void ledger_region_visitor(void *context, uint64_t address);
 void ledger_regions_visit(const struct ledger *ledger, size_t heap, size_t most,
                           ledger_region_visitor *visitor, void *context);
 
-/* Visit the live pieces of all heaps of ranges, by address. */
+/* Return the number of live pieces of all heaps of ranges, and visit them by address. */
+size_t ledger_pieces(const struct ledger *ledger);
 typedef void ledger_piece_visitor(void *context, uint64_t start, uint64_t end);
 void ledger_pieces_visit(const struct ledger *ledger, ledger_piece_visitor *visitor, void *context);
 

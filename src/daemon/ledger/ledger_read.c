@@ -89,11 +89,22 @@ void ledger_close_figures(struct ledger_figures *figures, const struct ledger_he
     figures->period = heap->calibration.closed;
 }
 
-static void calibrate(struct ledger_heap *heap, struct ledger_amount exact)
+/* Ratios change what is live by more than the peak, which may be of an earlier period. */
+static void raise_peak(struct ledger_heap *heap)
+{
+    heap->peak_bytes = heap->live_bytes;
+    heap->peak_count = heap->live_count;
+    heap->peak_missed = heap->live_missed;
+    heap->peak_open = heap->live_open;
+    heap->peak_time_ms = (uint32_t)heap->calibration.now_ms;
+    heap->at_peak = true;
+}
+
+static void calibrate(struct ledger_heap *heap, struct ledger_amount exact, bool may_wait)
 {
     const struct ledger_amount missed = {exact.bytes - heap->seen_bytes,
                                          exact.count - (double)heap->samples};
-    const struct ledger_amount ratio = calibration_close(&heap->calibration, missed);
+    const struct ledger_amount ratio = calibration_close(&heap->calibration, missed, may_wait);
     heap->live_bytes = corrected(heap->live_bytes, ratio.bytes, heap->live_open.bytes);
     heap->live_count = corrected(heap->live_count, ratio.count, heap->live_open.count);
     heap->live_missed.bytes = corrected(heap->live_missed.bytes, ratio.bytes, heap->live_open.bytes);
@@ -103,10 +114,12 @@ static void calibrate(struct ledger_heap *heap, struct ledger_amount exact)
     heap->peak_missed.bytes = corrected(heap->peak_missed.bytes, ratio.bytes, heap->peak_open.bytes);
     heap->peak_missed.count = corrected(heap->peak_missed.count, ratio.count, heap->peak_open.count);
     heap->live_open = heap->peak_open = (struct ledger_amount){0};
+    if (heap->live_bytes > heap->peak_bytes)
+        raise_peak(heap);
 }
 
 void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_totals,
-                      const struct ring_heap_totals *totals)
+                      const struct ring_heap_totals *totals, bool may_wait)
 {
     for (size_t i = 0; i < ledger->heap_count; i++) {
         struct ledger_heap *heap = &ledger->heaps[i];
@@ -114,7 +127,7 @@ void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_to
         if (i > 0)
             exact = (struct ledger_amount){(double)totals[i].bytes, (double)totals[i].calls};
         if (heap->calibration.missed.count > 0 && heap->weighed_samples == 0 && exact.count > 0)
-            calibrate(heap, exact);
+            calibrate(heap, exact, may_wait);
     }
 }
 
@@ -253,6 +266,14 @@ void ledger_regions_visit(const struct ledger *ledger, size_t heap, size_t most,
     const struct live_table *table = heap == 0 ? &ledger->live : ledger->other_live[heap];
     if (table != NULL)
         live_table_visit_regions(table, most, visitor, context);
+}
+
+size_t ledger_pieces(const struct ledger *ledger)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < ledger->heap_count; i++)
+        count += ledger->ranges[i] != NULL ? ledger->ranges[i]->live_pieces : 0;
+    return count;
 }
 
 void ledger_pieces_visit(const struct ledger *ledger, ledger_piece_visitor *visitor, void *context)

@@ -230,9 +230,16 @@ uint64_t target_drain(struct target *target, bool dead)
 void target_ask_interval(struct target *target, uint64_t interval_bytes)
 {
     uint32_t doublings = 0;
-    if (!target->has_ring || target->interval_bytes == 0)
+    uint64_t wide_bytes = heap_config_wide_interval(target->config);
+    uint64_t first_bytes = target->interval_bytes;
+    if (!target->has_ring || first_bytes == 0)
         return;
-    while (doublings < RING_DOUBLINGS_MAX && target->interval_bytes << doublings < interval_bytes)
+    /* In a limited session the first step leads to the wide interval (client/sample/adaptive.h). */
+    if (wide_bytes != 0 && interval_bytes > 1) {
+        first_bytes = wide_bytes / 2;
+        doublings = 1;
+    }
+    while (doublings < RING_DOUBLINGS_MAX && first_bytes << doublings < interval_bytes)
         doublings++;
     ring_reader_ask_doublings(&target->reader, doublings);
 }
@@ -649,7 +656,9 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         target->left_ns > 0 ? target->left_ns : clock_read_ns(CLOCK_MONOTONIC_COARSE);
     if (target->has_ring)
         take_samples_and_totals(target, files);
-    ledger_calibrate(target->ledger, &target->totals, target->heap_totals);
+    ledger_calibrate(target->ledger, &target->totals, target->heap_totals, end->checkpoint);
+    if (!target->has_ring)
+        memory_watch_recount(&target->memory, target->ledger);
     if (!end->checkpoint)
         update_title(target);
     struct dump_texts texts;

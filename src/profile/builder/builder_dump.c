@@ -482,6 +482,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .dump.exact_calls = pending->status.exact_calls,
         .dump.sampled_bytes = pending->status.sampled_bytes,
         .dump.sampled_calls = pending->status.sampled_calls,
+        .dump.calibration_most = pending->status.calibration_most,
         .dump.peak_highest_bytes = pending->status.peak_highest_bytes,
         .dump.peak_highest_count = pending->status.peak_highest_count,
     };

@@ -23,6 +23,7 @@ void view_write_calibration(struct json_writer *json, const char *name,
     json_number(json, NULL, calibration->missed_count);
     json_number(json, NULL, calibration->samples);
     json_number(json, NULL, calibration->samples_of_counts);
+    json_number(json, NULL, calibration->most);
     json_end_array(json);
 }
 

@@ -17,8 +17,9 @@ export interface Limits {
 }
 
 /** All samples that were calibrated together by a heap's exact totals: the variance of the estimate of all bytes and
- * of all calls, the missed calls, and of bytes and of calls the number of samples (null: not calibrated). */
-export type Calibration = [number, number, number, number | null, number | null];
+ * of all calls, the missed calls, and of bytes and of calls the number of samples (null: not calibrated),
+ * and by how much missed bytes exceed what their variance says. */
+export type Calibration = [number, number, number, number | null, number | null, number];
 
 interface Missed {
   count: number;
@@ -173,7 +174,7 @@ export function calibrationLeaves(sums: Sums, counts: boolean, all: Calibration)
   const part = counts ? sums.countVariance : sums.bytesVariance;
   const whole = all[counts ? 1 : 0];
   const samples = all[counts ? 4 : 3];
-  if (!samples || !(whole > 0)) return 1;
+  if (!samples || !(whole > 0) || missedOf(sums)?.mayBeNone) return 1;
   const share = part / (whole * (1 + SAMPLES_IN_REST / samples));
   const missed = (sums.count - sums.samples) / all[2];
   const apart = counts && missed > 0 && share > 0 ? (missed - share) ** 2 / share : 0;
@@ -183,6 +184,7 @@ export function calibrationLeaves(sums: Sums, counts: boolean, all: Calibration)
 /** Return the limits of a part of what was calibrated together: profile_interval_calibrated(). */
 export function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Calibration): Limits {
   const value = counts ? sums.count : sums.bytes;
+  if (!counts && all[5] > 0 && missedOf(sums)?.mayBeNone) low = Math.max(Math.floor(value - all[5] * (value - low)), 0);
   const width = Math.sqrt(calibrationLeaves(sums, counts, all));
   return { low: value - width * (value - low), high: value + width * (high - value) };
 }
