@@ -3,6 +3,8 @@
  * Our own tables, for data that Perfetto's tables have no columns for. Ids of processes and
  * callsites are those of Perfetto's tables; dump_id is heap_profile.id.
  */
+#include <math.h>
+
 #include "compare/estimates.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
@@ -69,13 +71,28 @@ static size_t first_part(struct query_trace *trace, size_t dump)
     return trace->part_firsts[dump];
 }
 
+/* Return the row's dump with the total of all callsites. In the trace, a dump lacks those that did
+ * not change. */
+static struct profile_dump whole_dump(const struct query_row *row)
+{
+    struct profile_dump whole = *row->dump;
+    whole.total = row->trace->totals[row->dump_number];
+    return whole;
+}
+
 /* --- figures of a callsite at a dump --- */
 
 static struct profile_interval live_interval(const struct query_row *row,
                                              const struct trace_figures *figures, bool counts)
 {
-    struct profile_estimate live = rollup_live_of(figures);
-    return estimate_interval(&live, counts, row->heap, row->dump);
+    const struct profile_estimate live = rollup_live_of(figures);
+    /* Other dumps with exact totals have all callsites. */
+    if (!row->dump->incomplete)
+        return estimate_interval(&live, counts, row->heap, row->dump);
+    if (query_trace_need_totals(row->trace) < 0)
+        return (struct profile_interval){NAN, NAN};
+    const struct profile_dump whole = whole_dump(row);
+    return estimate_interval(&live, counts, row->heap, &whole);
 }
 
 static void find_stats(struct query_row *row)
@@ -253,23 +270,17 @@ static const struct query_column part_columns[] = {
 
 /* --- totals of a dump --- */
 
-/* Return a total of the row's dump. A dump that lacks what did not change has the sum in `total`.
- */
-static struct estimate_shown total_of(const struct query_row *row,
-                                      const struct trace_figures *total, enum export_view view)
+static struct estimate_shown total_of(const struct query_row *row, enum export_view view)
 {
-    struct profile_dump whole = *row->dump;
-    whole.total = *total;
+    const struct profile_dump whole = whole_dump(row);
     return estimate_total(row->heap, &whole, view, export_view_counts_calls(view));
 }
 
 /* Return a limit of a dump's live bytes or count; NULL if the file does not contain the sampling
  * interval. */
-static struct query_value total_limit(const struct query_row *row,
-                                      const struct trace_figures *total, enum export_view view,
-                                      bool high)
+static struct query_value total_limit(const struct query_row *row, enum export_view view, bool high)
 {
-    const struct profile_interval limits = total_of(row, total, view).interval;
+    const struct profile_interval limits = total_of(row, view).interval;
     return row->heap->interval_bytes == 0 ? query_null()
                                           : query_real(high ? limits.high : limits.low);
 }
@@ -308,15 +319,15 @@ TOTAL(unexplained_size, row->dump->unexplained.of_bytes == 0
 TOTAL(anonymous_size, row->dump->unexplained.of_bytes == 0
                           ? query_null()
                           : query_integer((int64_t)row->dump->unexplained.of_bytes))
-TOTAL(alloc_size, query_real(total_of(row, total, EXPORT_ALLOC_SPACE).value))
-TOTAL(alloc_count, query_real(total_of(row, total, EXPORT_ALLOC_OBJECTS).value))
-TOTAL(live_size, query_real(total_of(row, total, EXPORT_SPACE).value))
-TOTAL(live_count, query_real(total_of(row, total, EXPORT_OBJECTS).value))
+TOTAL(alloc_size, query_real(total_of(row, EXPORT_ALLOC_SPACE).value))
+TOTAL(alloc_count, query_real(total_of(row, EXPORT_ALLOC_OBJECTS).value))
+TOTAL(live_size, query_real(total_of(row, EXPORT_SPACE).value))
+TOTAL(live_count, query_real(total_of(row, EXPORT_OBJECTS).value))
 TOTAL(live_size_variance, query_real(rollup_live_bytes_variance(total)))
-TOTAL(live_size_low, total_limit(row, total, EXPORT_SPACE, false))
-TOTAL(live_size_high, total_limit(row, total, EXPORT_SPACE, true))
-TOTAL(live_count_low, total_limit(row, total, EXPORT_OBJECTS, false))
-TOTAL(live_count_high, total_limit(row, total, EXPORT_OBJECTS, true))
+TOTAL(live_size_low, total_limit(row, EXPORT_SPACE, false))
+TOTAL(live_size_high, total_limit(row, EXPORT_SPACE, true))
+TOTAL(live_count_low, total_limit(row, EXPORT_OBJECTS, false))
+TOTAL(live_count_high, total_limit(row, EXPORT_OBJECTS, true))
 #undef TOTAL
 
 static const struct query_column total_columns[] = {

@@ -7,6 +7,7 @@ import contextlib
 import csv
 import io
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -503,6 +504,25 @@ def test_unchanged_callsites():
     expect(trace, "select cumulative_size from experimental_flamegraph(4100, 2, 'native') "
            "where depth = 0", [(150,)])
     expect(trace, "select live_size from hp_total", [(110.0,), (120.0,), (120.0,), (150.0,)])
+
+
+def test_limits_of_changed_callsites():
+    """Rows of a dump of which packets are lost have the limits of the report: what is missing had not changed."""
+    def live(stack, count):
+        missed = math.exp(-1000 / 4096)
+        sums = (1000 * count, 0, count, 0, 1000 ** 2 * missed / (1 - missed) * count, 0, missed / (1 - missed) * count, 0)
+        figures = b"".join(double(i + 1, value) for i, value in enumerate(sums)) + field(9, round(count * (1 - missed)))
+        return sample(stack, 1000 * count, 0, count, 0) + field(5000, figures)
+
+    def dump(index, calls, *changed):
+        totals = field(12, 4096) + field(5000, 1000 * calls) + field(5001, calls) + double(5030, 1000 * calls) + double(5031, calls)
+        return packet(profile_packet([heap_samples(7, changed, 1000 * (index + 1), extra=totals)], index), timestamp=1, sequence=1)
+
+    trace = write(HEAD, packet(usual(), timestamp=1, sequence=1, flags=1), dump(0, 500, live(1, 100), live(2, 400)), dump(2, 900, live(2, 800)))
+    (found,) = rows(trace, "select live_size, live_size_low, live_size_high from hp_callsite_stats where ts = 3100")
+    report = json.loads(subprocess.run([TOOL, "report", "--json", "--dump", "2", trace], capture_output=True, check=True).stdout)
+    wanted = [tuple(site["space"].values()) for site in report["heaps"][0]["callsites"]]
+    check(found in wanted, f"SQL has {found}, the report {wanted}")
 
 
 def test_malformed():
