@@ -378,8 +378,10 @@ static int add_heap(struct reading *reading, struct heap_of_name *heap, bool is_
         .incomplete = heap->sums.partial_periods > 0,
         .unknown = PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_TEMPORARY,
     };
-    /* Totals that were counted have no variance. */
-    if (heap->sums.alloc_byte_variance == 0 && heap->sums.alloc_count_variance == 0) {
+    /* Totals that were counted have no variance. Nor have large samples, and if a period lost some,
+     * its total may not be counted. */
+    if (heap->sums.partial_periods == 0 && heap->sums.alloc_byte_variance == 0 &&
+        heap->sums.alloc_count_variance == 0) {
         head.exact_bytes = whole(heap->sums.alloc_bytes * scale.alloc);
         head.exact_calls = whole(heap->sums.alloc_count * scale.alloc);
     }
