@@ -76,7 +76,8 @@ function sameTree(ours: Tree, theirs: Tree, what: string) {
     near(value, [...server.total, ...server.lost_total!, ...server.left_out!.gained, ...server.left_out!.lost, server.left_out!.share][i]!, () => `${what}: sum ${i}`));
   assert.equal(whole === undefined, server.whole === undefined, what);
   for (const which of ["bytes", "count"] as const)
-    for (const limit of ["value", "low", "high"] as const) if (whole) near(whole[which][limit], server.whole![which][limit], () => `${what}: whole ${which} ${limit}`);
+    for (const limit of ["value", "low", "high", "before", "after"] as const)
+      if (whole) near(whole[which][limit] ?? null, server.whole![which][limit] ?? null, () => `${what}: whole ${which} ${limit}`);
 }
 
 /** Ask both; null: both refuse. `mine`: the question to the file, if functions have other numbers there. */

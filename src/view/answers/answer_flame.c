@@ -177,7 +177,7 @@ static void write_total(struct json_writer *json, const char *key, const struct 
     json_number(json, "value", total.value);
     json_number(json, "low", total.interval.low);
     json_number(json, "high", total.interval.high);
-    if (view_selection_is_difference(&graph->selection)) {
+    if (leaves->bounds[counts].has_totals) {
         json_number(json, "before", leaves->bounds[counts].before);
         json_number(json, "after", leaves->bounds[counts].after);
     }

@@ -55,8 +55,8 @@ function limitsOf(question: Question, leaves: Leaves) {
   if (!base) return { most: at.dump.most, whole: at.dump.whole[view] };
   const [bytes, count] = [boundsOf(question, false), boundsOf(question, true)];
   const figure = (counts: boolean) => {
-    const { before = 0, after = 0 } = boundsOf(question, counts).total ?? {};
-    return { ...figureOf(question, leaves, leaves.total, counts, true), before, after };
+    const { total } = boundsOf(question, counts);
+    return { ...figureOf(question, leaves, leaves.total, counts, true), ...(total && { before: total.before, after: total.after }) };
   };
   return { most: [bytes.gainedMost, count.gainedMost, bytes.lostMost, count.lostMost], whole: { bytes: figure(false), count: figure(true) } };
 }
