@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compare/estimates.h"
+#include "profile/partial.h"
 
 static bool is_judged(const struct diff_options *options, enum export_view view)
 {
@@ -51,7 +52,8 @@ static enum export_view view_of(enum diff_figure figure, bool counts)
 }
 
 /* Return the sum of one side's heaps as reports show them. Clear bounds->has_totals if a filter
- * leaves out a part of one, bounds->counted unless all of them are counted. */
+ * leaves out a part of one, bounds->counted unless all of them are counted. Set bounds->partial if
+ * a count lacks calls. */
 static double total_of_side(const struct export_dump *dumps, size_t count, enum export_view view,
                             bool counts, struct change_bounds *bounds)
 {
@@ -60,6 +62,7 @@ static double total_of_side(const struct export_dump *dumps, size_t count, enum 
         const struct profile_dump *dump = dumps[i].dump;
         bounds->has_totals &= dump->left_out.callsites == 0;
         bounds->counted &= estimate_is_counted(dumps[i].heap, dump, view);
+        bounds->partial |= profile_totals_why_partial(dumps[i].heap, dump) != NULL;
         sum += estimate_total(dumps[i].heap, dump, view, counts).value;
     }
     return sum;
@@ -73,6 +76,7 @@ static void set_totals(struct change_bounds *bounds, const struct diff_pair *pai
     bounds->before = total_of_side(pair->before, pair->before_count, view, counts, bounds);
     bounds->after = total_of_side(pair->after, pair->after_count, view, counts, bounds);
     bounds->counted &= bounds->has_totals;
+    bounds->partial &= bounds->counted;
 }
 
 struct change_bounds diff_bounds_of(const struct diff_pair *pair, enum diff_figure figure,

@@ -186,14 +186,15 @@ static void leave_room(struct change *change, struct profile_interval *up,
             fmax(change->probability, unseen_probability(fabs(change->value), other));
 }
 
-static struct change change_of_counted(double before, double after)
+static struct change change_of_counted(const struct change_bounds *bounds)
 {
-    double value = after - before, probability = value != 0 ? 0 : 1;
+    double value = bounds->after - bounds->before, probability = value != 0 ? 0 : 1;
     return (struct change){.value = value,
                            .interval = {value, value},
                            .probability = probability,
                            .probability_least = probability,
-                           .counted = true};
+                           .counted = true,
+                           .partial = bounds->partial};
 }
 
 static double difference_of(double after, double before)
@@ -209,7 +210,7 @@ struct change change_of(const struct change_parts *parts, bool counts,
     double gained = counts ? parts->gained.count : parts->gained.bytes;
     double lost = counts ? parts->lost.count : parts->lost.bytes;
     if (bounds != NULL && of_heap && bounds->counted)
-        return change_of_counted(bounds->before, bounds->after);
+        return change_of_counted(bounds);
     struct change change = {.value = difference_of(gained, lost)};
     struct profile_interval up =
         interval_of(&parts->gained, counts, sampling->gained_interval_bytes,

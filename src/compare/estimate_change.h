@@ -34,7 +34,8 @@
  * Neither part exceeds the bound by the exact totals; the interval is extended to the change if
  * that is outside of it. Sums over a heap also leave room for bytes without samples
  * (profile/unseen.h): a change of b bytes may consist of these with probability exp(-b/T). The
- * change of a whole heap is that of the totals which reports show. It is exact if both are counted.
+ * change of a whole heap is that of the totals which reports show. It is exact if both are counted,
+ * and neither count lacks calls.
  *
  * The probability: if nothing has changed, each sample that only one side has is equally likely on
  * either side. For samples of one weight w, the number of samples in a change is then the
@@ -81,6 +82,7 @@ struct change {
     double probability_least; /* the least possible: if all samples were on one side */
     bool uncertain;           /* the file contains no variance, so the interval is unknown */
     bool counted;             /* both sides are counted, not estimated: the change is exact */
+    bool partial;             /* as `counted`, but the counts lack calls: its limits are unknown */
 };
 
 /* Bounds of each part by the exact totals, in bytes or calls. */
@@ -91,6 +93,7 @@ struct change_bounds {
     /* Whole heaps as reports show them (compare/estimates.h), unless only parts are compared. */
     bool has_totals;
     bool counted; /* these are exact totals */
+    bool partial; /* as `counted`, but they lack calls */
     double before, after;
 };
 

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "compare/diff.h"
+#include "profile/partial.h"
 #include "profile/unseen.h"
 
 struct profile_estimate estimate_of_view(const struct rollup_values *values, enum export_view view)
@@ -111,8 +112,10 @@ struct estimate_shown estimate_total(const struct profile_heap *heap,
 {
     /* Of this dump alone: rollup_most() also has what came before a period. */
     double counted = counts ? (double)dump->exact_calls : (double)dump->exact_bytes;
-    if (estimate_is_counted(heap, dump, view))
-        return (struct estimate_shown){counted, {counted, counted}};
+    if (estimate_is_counted(heap, dump, view)) {
+        double limit = profile_totals_why_partial(heap, dump) == NULL ? counted : NAN;
+        return (struct estimate_shown){counted, {limit, limit}};
+    }
     const struct profile_estimate figure = estimate_of_dump(dump, view);
     return estimate_total_of(&figure, counts, heap, dump);
 }

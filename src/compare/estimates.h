@@ -10,6 +10,8 @@
  * its interval ends there.
  *
  * What a whole heap ever allocated is counted, too: where the count is known, the total is exact.
+ * If the count lacks calls (profile_totals_why_partial()), how many is unknown, and so are the
+ * limits.
  */
 #ifndef HEAPPROFD_COMPARE_ESTIMATES_H
 #define HEAPPROFD_COMPARE_ESTIMATES_H
@@ -17,7 +19,8 @@
 #include "export/view.h"
 #include "profile/rollup.h"
 
-/* A figure with its 95 % interval, which contains it; NAN: the sampling interval is unknown. */
+/* A figure with its 95 % interval, which contains it; NAN: the sampling interval is unknown, or the
+ * figure is a count that lacks calls. */
 struct estimate_shown {
     double value;
     struct profile_interval interval;

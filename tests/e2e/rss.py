@@ -183,6 +183,9 @@ def test_unexplained():
 def check_surfaces(output, what, is_partial):
     (heap,) = [heap for heap in json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"] if heap["heap"] == "libc.malloc"]
     check(("unexplained_memory" in heap["partial"], heap["totals_partial"]) == (is_partial, is_partial), f"{what}: {heap['partial']}")
+    whole = json.loads(run([TOOL, "report", "--json", "--compact", "--heap", "libc.malloc", output]).stdout)["heaps"][0]["total"]["alloc_space"]
+    counted = heap["exact_bytes"]
+    check(whole == ([counted, None, None] if is_partial else counted), f"{what}: compact {whole}, counted {counted}")
     bytes = heap["unexplained_bytes"]
     check(abs(bytes - 30 * MIB) < MIB if is_partial else bytes < MIB, f"{what}: {bytes:,} bytes in no heap")
     check(bytes <= heap["anonymous_bytes"] < bytes + (40 * MIB if not is_partial else 2 * MIB), f"{what}: of {heap['anonymous_bytes']:,}")

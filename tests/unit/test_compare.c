@@ -14,6 +14,7 @@
 
 #include "compare/budgets.h"
 #include "compare/diff.h"
+#include "compare/estimates.h"
 #include "compare/matching.h"
 
 #define INTERVAL_BYTES 4096
@@ -241,6 +242,32 @@ static void counted_totals_have_no_margin(void **state)
     /* Rows are estimates. */
     assert_false(diff->pairs[0].rows[0].changes[EXPORT_ALLOC_SPACE].counted);
     diff_free(diff);
+}
+
+/* A count that lacks another allocator's calls has no limits: the surfaces would call it exact. */
+static void partial_totals_are_not_exact(void **state)
+{
+    (void)state;
+    static struct made before, after;
+    make(&before, 1, 1);
+    make(&after, 2, 2);
+    before.dumps[1].exact_bytes = 130000;
+    before.dumps[1].exact_calls = 131;
+    after.dumps[1].exact_bytes = 130810;
+    after.dumps[1].exact_calls = 130;
+    struct trace_heap_dump *status = &after.profile.heaps[0].status;
+    for (int partial = 0; partial < 2; partial++) {
+        status->unseen_allocator = partial ? "other.malloc" : NULL;
+        const struct estimate_shown total =
+            estimate_total(&after.profile.heaps[0], &after.dumps[1], EXPORT_ALLOC_SPACE, false);
+        assert_true(total.value == 130810);
+        assert_int_equal(isnan(total.interval.low) && isnan(total.interval.high), partial);
+        struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+        const struct change *change = &diff->pairs[0].total.changes[EXPORT_ALLOC_SPACE];
+        assert_true(change->counted && change->value == 810);
+        assert_int_equal(change->partial, partial);
+        diff_free(diff);
+    }
 }
 
 /* Each estimate is in its own interval, also one above what was counted. */
@@ -480,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variance_of_dumps_counts_unshared_memory),
         cmocka_unit_test(counted_totals_have_no_margin),
+        cmocka_unit_test(partial_totals_are_not_exact),
         cmocka_unit_test(changes_are_in_their_intervals),
         cmocka_unit_test(same_dump_is_no_difference),
         cmocka_unit_test(probability_equals_that_of_two_poisson_variables),

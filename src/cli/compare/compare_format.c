@@ -4,30 +4,16 @@
 
 #include "cli/options/profile_options.h"
 #include "export/view.h"
-#include "profile/partial.h"
 
 #define STACK_INDENT "              "
-
-/* Return whether the exact totals of both sides lack no calls. */
-static bool totals_are_whole(const struct diff_pair *pair)
-{
-    bool whole = true;
-    for (size_t i = 0; i < pair->before_count; i++)
-        whole &= profile_totals_why_partial(pair->before[i].heap, pair->before[i].dump) == NULL;
-    for (size_t i = 0; i < pair->after_count; i++)
-        whole &= profile_totals_why_partial(pair->after[i].heap, pair->after[i].dump) == NULL;
-    return whole;
-}
 
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts)
 {
     struct formatted text;
-    if (pair->exact || (change->counted && totals_are_whole(pair)))
+    if (pair->exact || (change->counted && !change->partial))
         snprintf(text.bytes, sizeof(text.bytes), "exact");
-    else if (change->counted)
-        snprintf(text.bytes, sizeof(text.bytes), "partial");
-    else if (pair->partial)
+    else if (change->partial || pair->partial)
         snprintf(text.bytes, sizeof(text.bytes), "partial");
     else if (change->uncertain)
         snprintf(text.bytes, sizeof(text.bytes), "± unknown");

@@ -24,7 +24,7 @@ static void print_views(struct json_writer *json, const struct diff_pair *pair,
         const struct profile_estimate *after = &row->after[diff_figure_of(view)];
         bool bytes = export_view_info[view].counts_bytes;
         bool is_unknown = diff_is_unknown(pair, view),
-             has_limits = !is_unknown && !change->uncertain;
+             has_limits = !is_unknown && !change->uncertain && !change->partial;
         if (view == EXPORT_MAX && row->peak_is_unknown)
             continue;
         json_object(json, export_view_info[view].name);

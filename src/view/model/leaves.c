@@ -307,7 +307,8 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
 struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
                                            const struct change *change)
 {
-    bool unknown = change->uncertain || (leaves->partial && !change->counted);
+    bool partial = change->counted ? change->partial : leaves->partial;
+    bool unknown = change->uncertain || partial;
     return unknown ? (struct profile_interval){NAN, NAN} : change->interval;
 }
 

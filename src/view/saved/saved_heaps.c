@@ -83,6 +83,7 @@ int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap,
     json_bool(&block.json, "exact", profile_dump_is_exact(of, at.dump));
     json_bool(&block.json, "partial",
               profile_dump_is_partial(of, at.dump) || profile_lacks_frees(of));
+    json_bool(&block.json, "totals_partial", profile_totals_why_partial(of, at.dump) != NULL);
     json_array(&block.json, "most");
     json_number(&block.json, NULL, rollup_most(of, at.dump, false));
     json_number(&block.json, NULL, rollup_most(of, at.dump, true));

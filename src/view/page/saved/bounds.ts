@@ -33,14 +33,15 @@ function between(earlier: Side, later: Side, counts: boolean): { most: number; u
   return { most: first > 0 && last > first ? last - first : 0, unseen: unseenOf(later.heap, counted, counts) };
 }
 
-/** Return the whole heaps' figures, and whether these are counted: then their change is exact.
+/** Return the whole heaps' figures, and whether these are counted: then their change is exact, unless a count lacks calls.
     undefined: a filter left out a part when the profiles were read. */
 function totalsOf({ at, base, view }: Question, counts: boolean): Bounds["total"] {
   const isWhole = [base!, at].every(({ dump }) => dump.left_out.every((sum) => sum === 0));
   if (!isWhole) return undefined;
   const [before, after] = [base!, at].map(({ dump }) => dump.whole[view][counts ? "count" : "bytes"]) as [Figure, Figure];
   const isCounted = [base!, at].every(({ dump }) => dump.most[0] > 0 && dump.most[1] > 0);
-  return { before: before.value, after: after.value, isCounted: view.startsWith("alloc_") && isCounted };
+  const isPartial = [base!, at].some(({ dump }) => dump.totals_partial);
+  return { before: before.value, after: after.value, isCounted: view.startsWith("alloc_") && isCounted, isPartial };
 }
 
 /** Return the bounds of the changes of a question. */

@@ -82,6 +82,7 @@ export interface Change {
   probability: number; // of this change or a larger one by chance
   probabilityLeast: number; // if all samples were on one side
   isCounted?: boolean; // both sides are counted: the change is exact
+  isPartial?: boolean; // as `isCounted`, but the counts lack calls: its limits are unknown
 }
 
 function lacksVariance(sums: Sums, interval: number): boolean {
@@ -101,7 +102,7 @@ export interface Bounds {
   gainedUnseen: Unseen; // of sums over a heap
   lostUnseen: Unseen;
   same: boolean; // both sides are of the same moment: nothing differs
-  total?: { before: number; after: number; isCounted: boolean }; // whole heaps as reports show them
+  total?: { before: number; after: number; isCounted: boolean; isPartial: boolean }; // whole heaps as reports show them
 }
 
 const unseenMost = ({ chance, left }: Unseen) => Math.min(chance, left);
@@ -145,7 +146,7 @@ export function changeOf(gained: Sums, lost: Sums, counts: boolean, { intervals,
   const value = total ? differenceOf(total.after, total.before) : differenceOf(more, less);
   if (total?.isCounted) {
     const chance = value !== 0 ? 0 : 1;
-    return { value, limits: { low: value, high: value }, probability: chance, probabilityLeast: chance, isCounted: true };
+    return { value, limits: { low: value, high: value }, probability: chance, probabilityLeast: chance, isCounted: true, isPartial: total.isPartial };
   }
   const limits = (sums: Sums, side: 0 | 1) =>
     calibrated(counts ? limitsOfCount(sums, intervals[side]) : limitsOfBytes(sums), sums, counts, calibrations[side]);

@@ -56,6 +56,7 @@ export interface SavedDump {
   time: number; // ns
   exact: boolean;
   partial: boolean;
+  totals_partial: boolean; // the exact totals lack calls
   counted: (number | null)[]; // bytes and calls by the exact totals, then five sums of the samples; null: unknown
   most: [number, number];
   calibration: Calibration;

@@ -152,7 +152,8 @@ export function figureOf(question: Question, leaves: Leaves, sum: Float64Array, 
   const gained = sumsOf(sum, 0);
   if (question.base) {
     const change = changeOf(gained, sumsOf(sum, LOST), counts, leaves, boundsOf(question, counts), isOfHeap);
-    return { value: change.value, ...((leaves.partial && !change.isCounted ? null : change.limits) ?? { low: null, high: null }) };
+    const isPartial = change.isCounted ? change.isPartial : leaves.partial;
+    return { value: change.value, ...((isPartial ? null : change.limits) ?? { low: null, high: null }) };
   }
   if (isOfHeap) return question.at.dump.whole[question.view][counts ? "count" : "bytes"];
   const interval = question.at.heap.interval_bytes;
