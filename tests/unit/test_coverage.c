@@ -207,7 +207,13 @@ static void read_run(struct ledger *ledger, uint64_t interval_bytes, struct run 
 {
     size_t count;
     const struct ledger_heap *heap = &ledger_heaps(ledger, &count)[0];
-    const struct ledger_peak peak = ledger_peak_of(heap);
+    struct ledger_amount held = {0};
+    for (size_t i = 0; i < ledger_figures_count(ledger); i++) {
+        const struct ledger_figures figures = ledger_figures(ledger, i);
+        if (ledger_holds_peak(&figures))
+            ledger_amount_add(&held, 1, ledger_peak_missed(&figures));
+    }
+    const struct ledger_peak peak = ledger_peak_of(heap, held);
     run->heap = (struct profile_heap){.interval_bytes = interval_bytes,
                                       .first_interval_bytes = interval_bytes,
                                       .dumps = &run->dump,
@@ -219,6 +225,7 @@ static void read_run(struct ledger *ledger, uint64_t interval_bytes, struct run 
         .exact_calls = (uint64_t)run->truth.allocated.count,
         .sampled_bytes = heap->seen_bytes + heap->calibration.missed_by_chance.bytes,
         .sampled_calls = (double)heap->samples + heap->calibration.missed_by_chance.count,
+        .calibration_most = heap->calibration.ratio_most,
         .peak_highest_bytes = peak.highest.bytes,
         .peak_highest_count = peak.highest.count,
     };
@@ -227,6 +234,7 @@ static void read_run(struct ledger *ledger, uint64_t interval_bytes, struct run 
         run->pointers[i] = &run->samples[i];
     for (size_t i = 0; i < ledger_figures_count(ledger); i++) {
         struct ledger_figures figures = ledger_figures(ledger, i);
+        ledger_correct_peak(&figures, peak.factor);
         const struct callsite_node *node = &ledger_callsites(ledger)->nodes[figures.node];
         struct profile_sample *sample = &run->samples[node->pc - 1];
         trace_figures_add(&sample->figures, &figures.sums);

@@ -94,6 +94,7 @@ static void sort_by_heap(struct dump *dump)
  * rows would run long without a pause. */
 static int collect_rows(struct dump *dump, uint8_t heap)
 {
+    struct ledger_amount held = {0};
     dump->row_count = 0;
     dump->other_types = dump->other_contexts = 0;
     for (uint32_t at = dump->first_of_heap[heap]; at != 0; at = dump->next_of_heap[at - 1]) {
@@ -103,6 +104,8 @@ static int collect_rows(struct dump *dump, uint8_t heap)
         const struct tag tag = ledger_tags(dump->ledger)->items[figures.tag];
         dump->other_types += tag.type == TAG_OTHERS ? figures.sums.samples : 0;
         dump->other_contexts += tag.context == TAG_OTHERS ? figures.sums.samples : 0;
+        if (ledger_holds_peak(&figures))
+            ledger_amount_add(&held, 1, ledger_peak_missed(&figures));
         uint64_t callstack = dump_callstack_id(dump, &figures);
         uint32_t *first = callstack != 0 ? first_row(dump, callstack) : NULL;
         if (first == NULL)
@@ -110,6 +113,7 @@ static int collect_rows(struct dump *dump, uint8_t heap)
         dump->rows[dump->row_count++] = (struct dump_row){at - 1, *first};
         *first = (uint32_t)dump->row_count;
     }
+    dump->peak = ledger_peak_of(&dump->snapshot->heaps[heap], held);
     return 0;
 }
 
@@ -173,6 +177,7 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         const struct dump_part *part = &dump->parts[i];
         struct ledger_figures figures =
             ledger_snapshot_figures(dump->ledger, dump->snapshot, part->figures);
+        ledger_correct_peak(&figures, dump->peak.factor);
         if (i == 0 || part[-1].tid != part->tid || part[-1].tag != part->tag)
             begin_part(dump, part, &dump->threads[sample->thread_count++]);
         struct trace_thread_figures *thread = &dump->threads[sample->thread_count - 1];
@@ -246,11 +251,10 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     filled->sampled_calls =
         is_calibrated ? (double)heap->samples + calibration->missed_by_chance.count : 0;
     filled->calibration_most = is_calibrated ? calibration->ratio_most : 0;
-    const struct ledger_peak peak = ledger_peak_of(heap);
-    filled->peak_live_bytes = peak.bytes;
-    filled->peak_live_count = peak.count;
-    filled->peak_highest_bytes = heap->split.begun ? peak.highest.bytes : 0;
-    filled->peak_highest_count = heap->split.begun ? peak.highest.count : 0;
+    filled->peak_live_bytes = dump->peak.bytes;
+    filled->peak_live_count = dump->peak.count;
+    filled->peak_highest_bytes = heap->split.begun ? dump->peak.highest.bytes : 0;
+    filled->peak_highest_count = heap->split.begun ? dump->peak.highest.count : 0;
     filled->peak_timestamp_ns =
         heap->samples > 0 ? (dump->request->start_ms + heap->peak_time_ms) * UINT64_C(1000000) : 0;
     if (index == 0)

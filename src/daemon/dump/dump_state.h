@@ -85,6 +85,7 @@ struct dump {
         uint32_t next; /* index + 1 of the next row; 0: last */
     } * rows;
     size_t row_count;
+    struct ledger_peak peak;              /* of that heap */
     uint64_t other_types, other_contexts; /* samples in them whose tags are beyond the bounds */
     uint32_t *first_rows;                 /* by callstack: index + 1 of the first row; 0: none */
     size_t first_count, first_capacity;

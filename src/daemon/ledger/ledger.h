@@ -71,7 +71,7 @@ struct ledger_heap {
 /* A heap's peak, corrected for the bias of the highest estimate. */
 struct ledger_peak {
     double bytes, count;
-    struct ledger_amount factor;  /* by which the missed part of each figure's peak is corrected */
+    struct ledger_amount factor;  /* of the missed part of the peak of figures that have changed */
     struct ledger_amount highest; /* the estimate without the correction */
 };
 
@@ -144,7 +144,9 @@ struct ledger_counts ledger_counts(const struct ledger *ledger);
 void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_totals,
                       const struct ring_heap_totals *totals, bool may_wait);
 
-struct ledger_peak ledger_peak_of(const struct ledger_heap *heap);
+/* Correct a heap's peak. `held`: the sum of ledger_peak_missed() over its figures that still hold
+ * what they held then. */
+struct ledger_peak ledger_peak_of(const struct ledger_heap *heap, struct ledger_amount held);
 
 /* Return the estimated live bytes of all heaps. */
 double ledger_live_bytes(const struct ledger *ledger);
@@ -185,6 +187,13 @@ uint64_t ledger_interval_bytes(const struct ledger *ledger);
  * the rounding errors of figures whose samples are all freed. */
 size_t ledger_figures_count(const struct ledger *ledger);
 struct ledger_figures ledger_figures(const struct ledger *ledger, size_t index);
+
+/* Return whether figures hold what they held at the peak, and what the samples of that moment stood
+ * for beside themselves. */
+bool ledger_holds_peak(const struct ledger_figures *figures);
+struct ledger_amount ledger_peak_missed(const struct ledger_figures *figures);
+/* Correct the peak of figures by the factor of their heap's. */
+void ledger_correct_peak(struct ledger_figures *figures, struct ledger_amount factor);
 
 /*
  * A ledger's figures and heaps at one moment, to be read while events go on. Callsites, modules,

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Sums of the same samples in another order differ by less than this part. */
+#define HELD_ROUNDING 1e-9
+
 struct ledger_counts ledger_counts(const struct ledger *ledger)
 {
     struct ledger_counts counts = ledger->counts;
@@ -133,40 +136,57 @@ void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_to
 
 /* --- peaks --- */
 
-/* Return the factor of the missed part of the peak. A heap's peak is not below what it holds now. */
+/* Return the factor of the missed part of the peak of figures that have changed since. What other
+ * figures hold is live, and no part of the bias. A heap's peak is not below what it holds now. */
 static double peak_factor(double peak, double missed, double share, double live)
 {
-    double corrected = fmax(peak * share, fmin(live, peak));
-    return missed > 0 ? fmax(1 - (peak - corrected) / missed, 0) : 1;
+    double corrected_peak = fmax(peak * share, fmin(live, peak));
+    return missed > 0 ? fmax(1 - (peak - corrected_peak) / missed, 0) : 1;
 }
 
-struct ledger_peak ledger_peak_of(const struct ledger_heap *heap)
+struct ledger_peak ledger_peak_of(const struct ledger_heap *heap, struct ledger_amount held)
 {
     const struct ledger_amount share = split_peak_share(&heap->split);
+    const struct ledger_amount missed = {heap->peak_missed.bytes - held.bytes,
+                                         heap->peak_missed.count - held.count};
     struct ledger_peak peak = {
-        .factor = {peak_factor(heap->peak_bytes, heap->peak_missed.bytes, share.bytes,
-                               heap->live_bytes),
-                   peak_factor(heap->peak_count, heap->peak_missed.count, share.count,
-                               heap->live_count)},
+        .factor = {peak_factor(heap->peak_bytes, missed.bytes, share.bytes, heap->live_bytes),
+                   peak_factor(heap->peak_count, missed.count, share.count, heap->live_count)},
         .highest = {heap->peak_bytes, heap->peak_count},
     };
-    peak.bytes = corrected(heap->peak_bytes, peak.factor.bytes, heap->peak_missed.bytes);
-    peak.count = corrected(heap->peak_count, peak.factor.count, heap->peak_missed.count);
+    peak.bytes = corrected(heap->peak_bytes, peak.factor.bytes, fmax(missed.bytes, 0));
+    peak.count = corrected(heap->peak_count, peak.factor.count, fmax(missed.count, 0));
     return peak;
 }
 
-/* --- figures --- */
+bool ledger_holds_peak(const struct ledger_figures *figures)
+{
+    const struct trace_figures *sums = &figures->sums;
+    double live = sums->allocated_bytes - sums->freed_bytes;
+    return figures->peak.samples == (double)(sums->samples - sums->freed_samples) &&
+           fabs(figures->peak.bytes - live) <= HELD_ROUNDING * live;
+}
 
-static void correct_peak(struct ledger_figures *figures, struct ledger_amount factor)
+struct ledger_amount ledger_peak_missed(const struct ledger_figures *figures)
+{
+    return (struct ledger_amount){figures->missed_peak_bytes,
+                                  fmax(figures->peak.count - figures->peak.samples, 0)};
+}
+
+void ledger_correct_peak(struct ledger_figures *figures, struct ledger_amount factor)
 {
     struct trace_peak_figures *peak = &figures->peak;
-    double missed_count = fmax(peak->count - peak->samples, 0);
-    peak->bytes = fmax(corrected(peak->bytes, factor.bytes, figures->missed_peak_bytes), 0);
-    peak->count = corrected(peak->count, factor.count, missed_count);
+    const struct ledger_amount missed = ledger_peak_missed(figures);
+    if (ledger_holds_peak(figures))
+        return;
+    peak->bytes = fmax(corrected(peak->bytes, factor.bytes, missed.bytes), 0);
+    peak->count = corrected(peak->count, factor.count, missed.count);
     /* As if each sample stood for fewer missed ones. */
     peak->bytes_variance *= factor.bytes * factor.bytes;
     peak->count_variance *= factor.count * factor.count;
 }
+
+/* --- figures --- */
 
 /* Return figures for readers: with values at the current peak, and without rounding errors. */
 static struct ledger_figures settle(struct ledger_figures figures, const struct ledger_heap *heap)
@@ -182,8 +202,6 @@ static struct ledger_figures settle(struct ledger_figures figures, const struct 
     }
     if (heap->at_peak || figures.epoch != heap->epoch)
         ledger_note_peak(&figures, heap->epoch);
-    if (heap->split.begun)
-        correct_peak(&figures, ledger_peak_of(heap).factor);
     return figures;
 }
 
