@@ -122,7 +122,8 @@ struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
         return verdict;
     }
     if (row->kind == EXTENDED_DESTROY_HEAP) {
-        sample_lose(RING_LOST_FREE); /* its blocks stay live in the profile */
+        if (heap != 0 && heap_state(heap) != HEAP_IDLE)
+            sample_lose(RING_LOST_FREE); /* its blocks stay live in the profile */
         return verdict;
     }
     struct hook_call call = hook_call_begin(caller, true);
