@@ -4,7 +4,9 @@
  *
  * A library may call its own functions through hooked words, too (calloc ends in malloc). So the
  * thread's cell has the stack pointer of the call that it is in, and only the outermost call
- * counts. A call that an exception or a longjmp has left was further in on the stack than the next.
+ * counts. No exception may leave a call, which would keep the mark: for a function that throws, its
+ * sibling that returns NULL is called. If that finds no memory, the hook ends in a jump to the
+ * function itself, which reports the failure.
  */
 #include "client/client.h"
 #include "client/extended.h"
@@ -67,11 +69,21 @@ static inline void count(uint32_t heap, const void *memory, size_t bytes,
     heap_report_allocation(heap, (uintptr_t)memory, bytes, caller);
 }
 
-static uint64_t call_and_count(const struct family_function *function, uint64_t real,
-                               const uint64_t *arguments, struct client_cell *cell,
-                               const struct unwind_registers *caller)
+/* Return the address to call: that of its sibling for a function that throws, 0 if it has none. */
+static uint64_t callable(unsigned number)
 {
+    unsigned nothrow = family_functions[number].row->nothrow;
+    if (nothrow != EXTENDED_FUNCTIONS)
+        number += nothrow - EXTENDED_mi_malloc - number % FAMILY_FUNCTIONS;
+    return load_relaxed(&family_functions[number].real);
+}
+
+static uint64_t call_and_count(unsigned number, uint64_t real, const uint64_t *arguments,
+                               struct client_cell *cell, const struct unwind_registers *caller)
+{
+    const struct family_function *function = &family_functions[number];
     const struct extended_row *row = function->row;
+    uint64_t called = callable(number);
     uint32_t heap = function->heap;
     size_t bytes = extended_requested_bytes(row, arguments);
     const void *block = extended_resized_block(row, arguments);
@@ -79,9 +91,10 @@ static uint64_t call_and_count(const struct family_function *function, uint64_t 
     bool freed =
         might_be_live(heap, heap_state(heap), block) && heap_report_free(heap, (uintptr_t)block);
     own_frames_expect();
-    store_relaxed(&cell->family, caller->sp);
+    if (likely(called != 0))
+        store_relaxed(&cell->family, caller->sp);
     barrier_signal();
-    uint64_t result = extended_call_at(real, arguments);
+    uint64_t result = extended_call_at(called != 0 ? called : real, arguments);
     barrier_signal();
     store_relaxed(&cell->family, 0);
     const void *memory = extended_resulting_block(row, arguments, result, &bytes);
@@ -116,6 +129,9 @@ struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
     struct client_cell *cell = find_cell();
     if (unlikely(cell == NULL) || caller->sp < load_relaxed(&cell->family))
         return jump_to(real);
-    return (struct extended_verdict){.result =
-                                         call_and_count(function, real, arguments, cell, caller)};
+    struct extended_verdict verdict = {.jump = real};
+    verdict.result = call_and_count(number, real, arguments, cell, caller);
+    if (likely(verdict.result != 0) || row->nothrow == EXTENDED_FUNCTIONS)
+        verdict.jump = 0;
+    return verdict;
 }

@@ -71,6 +71,7 @@ static bool enter_slot(struct ring_thread *thread)
 {
     size_t index = (size_t)(thread - client.threads);
     store_relaxed(&cells[index].next_is_python, 0); /* perhaps the last owner's */
+    store_relaxed(&cells[index].family, 0);
     store_relaxed(&cells[index].thread, thread);
     client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
     return true;
