@@ -77,6 +77,8 @@ struct client_process {
     uint32_t newcomers;           /* threads in the client that had no slot when they entered */
     uint32_t has_remote_barrier;  /* 1: system_barrier_of_threads() serves this process */
     uint32_t families_busy;       /* 1: a thread looks for families (hooks/families.c) */
+    uint32_t families_may_look;   /* 1: it is not a forked child */
+    uint32_t families_due;        /* looks that are due since libraries were opened */
     uint32_t heaps_callbacks_due; /* 1: callbacks of the program are due (client/heaps/heaps.h) */
     uint32_t heap_states[RING_HEAPS_MAX]; /* enum heap_state */
     uint32_t heap_begun[RING_HEAPS_MAX];  /* not 0: the session's rule was applied */

@@ -161,6 +161,12 @@ void *elf_tables_find(bool direct, const struct elf_tables *tables, const char *
     return ELF64_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC ? ((void *(*)(void))address)() : address;
 }
 
+bool elf_tables_defines(bool direct, const struct elf_tables *tables, const char *name)
+{
+    ElfW(Sym) symbol;
+    return find_symbol(direct, tables, name, &symbol);
+}
+
 uintptr_t elf_tables_find_sized(const struct elf_tables *tables, const char *name, uint64_t *size)
 {
     ElfW(Sym) symbol;

@@ -32,6 +32,9 @@ bool elf_tables_read(bool direct, uintptr_t base, uintptr_t dynamic, struct elf_
 /* Return the address of the function or object that defines `name`, or NULL. */
 void *elf_tables_find(bool direct, const struct elf_tables *tables, const char *name);
 
+/* Return whether the object defines `name`. Runs none of its code. */
+bool elf_tables_defines(bool direct, const struct elf_tables *tables, const char *name);
+
 /* Return the address of the symbol `name`, and set its size, or return 0. */
 uintptr_t elf_tables_find_sized(const struct elf_tables *tables, const char *name, uint64_t *size);
 

@@ -238,6 +238,376 @@ def test_reopened():
         check(not heaps["libc.malloc"]["partial"], f"{heaps['libc.malloc']['partial']}")
 
 
+USES_LINKED = """
+#include <unistd.h>
+void *engine_malloc(unsigned long size);
+void *user_call(void) { return engine_malloc(3000); }
+int user_libc(void) { return getppid(); } /* the last of the words for calls leads to libc */
+"""
+
+
+def test_order():
+    """The libraries that call a family are bound wherever the loader puts them: libc, to whose functions their last
+    words lead, may be below them."""
+    with tempfile.TemporaryDirectory() as directory:
+        library(directory)
+        flags = ["-shared", "-fPIC", "-L" + directory, "-lengine", f"-Wl,-z,now,-rpath,{directory}"]
+        gcc_text(directory, "libuser.so", USES_LINKED, *flags)
+        text = "void *user_call(void);\nint main(void) { for (int i = 0; i < 7; i++) user_call(); return 0; }\n"
+        path = gcc_text(directory, "now", text, "-L" + directory, "-luser", f"-Wl,-z,now,-rpath,{directory},-rpath-link,{directory}")
+        _, heaps = host(directory, [path])
+        total = heaps[HEAP]["total"]
+        check((total["alloc_objects"]["estimate"], total["alloc_space"]["estimate"]) == (7, 21000), f"{total}")
+        check(not heaps["libc.malloc"]["partial"], f"{heaps['libc.malloc']['partial']}")
+
+
+PROXY = """
+void *engine_malloc(unsigned long size);
+void *engine_calloc(unsigned long count, unsigned long size);
+void *engine_realloc(void *block, unsigned long size);
+void engine_free(void *block);
+void *malloc(unsigned long size) { return engine_malloc(size); }
+void *calloc(unsigned long count, unsigned long size) { return engine_calloc(count, size); }
+void *realloc(void *block, unsigned long size) { return engine_realloc(block, size); }
+void free(void *block) { engine_free(block); }
+"""
+
+
+def test_proxy():
+    """What malloc requests from a family in another library is malloc's, and not the family's as well."""
+    with tempfile.TemporaryDirectory() as directory:
+        library(directory)
+        gcc_text(directory, "libproxy.so", PROXY, "-shared", "-fPIC", "-L" + directory, "-lengine", f"-Wl,-rpath,{directory}")
+        text = """
+#include <stdlib.h>
+void *engine_malloc(unsigned long size);
+int main(void)
+{
+    for (int i = 0; i < 9; i++)
+        free(malloc(12345));
+    return engine_malloc(777) == 0;
+}
+"""
+        path = gcc_text(directory, "proxied", text, "-L" + directory, "-lproxy", "-lengine", f"-Wl,-rpath,{directory}")
+        _, heaps = host(directory, [path])
+        got = [heaps[HEAP]["total"][name]["estimate"] for name in ("alloc_objects", "alloc_space", "space")]
+        check(got == [1, 777, 777], f"{got}")
+        check(figure(heaps["libc.malloc"], "main", "alloc_objects") == 9, "malloc's calls")
+
+
+ENGINE_OF = """
+#include <stdlib.h>
+#include <sys/mman.h>
+%(filler)s
+static char arena[1 << 20];
+static unsigned long used;
+int %(prefix)s_whose;
+void *%(prefix)s_malloc(unsigned long size) { used += 64 + size; %(prefix)s_whose = %(number)d; return arena + used - size; }
+void *%(prefix)s_mallocx(unsigned long size, int flags) { return %(prefix)s_malloc(size); }
+void %(prefix)s_free(void *block) { if ((char *)block < arena || (char *)block > arena + sizeof(arena)) abort(); }
+void *more(void) { return mmap(0, 4096, 3, 34, -1, 0); }
+"""
+
+
+def test_same_names():
+    """Of two libraries with the same names, the one that comes first serves all calls. A word that the loader has not
+    resolved yet stays: no allocator gets a block of another."""
+    with tempfile.TemporaryDirectory() as directory:
+        names = []
+        for number in (1, 2):
+            text = ENGINE_OF % {"prefix": "engine", "number": number, "filler": ""}
+            text += f"void free{number}(void *block) {{ engine_free(block); }}\nvoid *malloc{number}(void) {{ return engine_malloc(100); }}\n"
+            names.append(gcc_text(directory, f"libsame{number}.so", text, "-shared", "-fPIC", "-Wl,-z,lazy"))
+        text = """
+void *malloc1(void); void *malloc2(void); void free1(void *); void free2(void *);
+int main(void)
+{
+    for (int i = 0; i < 5; i++) {
+        free1(malloc2());
+        free2(malloc1());
+    }
+    return 0;
+}
+"""
+        path = gcc_text(directory, "same", text, "-Wl,--no-as-needed", *names, f"-Wl,-z,lazy,-rpath,{directory}")
+        _, heaps = host(directory, [path])
+        check(heaps["libc.malloc"]["unseen_allocator"] == HEAP, f"{heaps['libc.malloc']['unseen_allocator']}")
+
+
+RELOADED = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    char *places[2];
+    for (int i = 0; i < 2; i++) {
+        /* The same name, so that nothing of the loader's moves. */
+        unlink(argv[3]);
+        if (link(argv[1 + i], argv[3]) != 0)
+            return 1;
+        void *library = dlopen(argv[3], RTLD_NOW);
+        if (i == 0 && dlsym(library, "engine_free") == 0)
+            return 2;
+        void *(*allocate)(unsigned long) = (void *(*)(unsigned long))dlsym(library, "engine_malloc");
+        int *whose = dlsym(library, "engine_whose");
+        char *block = allocate(1000);
+        memset(block, 0, 1000);
+        places[i] = (char *)whose;
+        if (*whose != i + 1)
+            return 3;
+        dlclose(library);
+    }
+    puts(places[0] == places[1] ? "same" : "moved");
+    return 0;
+}
+"""
+
+
+def test_reloaded():
+    """A library is built anew and opened at the same place: its functions are elsewhere."""
+    with tempfile.TemporaryDirectory() as directory:
+        built = []
+        for number in (1, 2):
+            filler = "" if number == 1 else "int filler(int i) { return i * i + 3 * i / 7; }"
+            text = ENGINE_OF % {"prefix": "engine", "number": number, "filler": filler}
+            built.append(gcc_text(directory, f"libbuilt{number}.so", text, "-shared", "-fPIC"))
+        path = gcc_text(directory, "reloaded", RELOADED, "-ldl")
+        command = ["setarch", "-R", path, *built, os.path.join(directory, "libengine.so")]
+        output = os.path.join(directory, "o")
+        done = run(harness.host_command(command, output, 1))
+        check(done.status == 0, f"status {done.status}: {done.stderr!r}")
+        check(done.stdout == b"same\n", f"{done.stdout!r}: the test shows nothing")
+        heaps = {heap["heap"]: heap for heap in report_of(output)["heaps"]}
+        got = [heaps[HEAP]["total"][name]["estimate"] for name in ("alloc_objects", "alloc_space")]
+        check(got == [2, 2000], f"{got}")
+
+
+FORKED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    pid_t child = fork();
+    int status = 0;
+    if (child == 0) {
+        void *library = dlopen(argv[1], RTLD_NOW);
+        void *(*allocate)(unsigned long) = (void *(*)(unsigned long))dlsym(library, "engine_malloc");
+        Dl_info info;
+        /* No look at the loader's list, whose lock a thread of the parent may have held. */
+        _exit(dladdr((void *)allocate, &info) == 0 || strcmp(info.dli_fname, argv[1]) != 0 || allocate(1) == 0 ? 1 : 7);
+    }
+    waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+}
+"""
+
+
+def test_forked():
+    """A forked child that opens a library gets its functions themselves."""
+    with tempfile.TemporaryDirectory() as directory:
+        path, opened = gcc_text(directory, "forked", FORKED, "-ldl"), library(directory)
+        done = run(harness.host_command([path, opened], os.path.join(directory, "o"), 1))
+        check(done.status == 7, f"status {done.status}: {done.stderr!r}")
+
+
+THROWS = """
+#include <new>
+#include <cstdlib>
+#include <sys/mman.h>
+extern "C" {
+static char arena[1 << 20];
+static unsigned long used;
+void *deep_malloc(unsigned long size) { used += 64 + size; return arena + used - size; }
+void *deep_mallocn(unsigned long count, unsigned long size) { return count * size > 100000 ? 0 : deep_malloc(count * size); }
+void *deep_malloc_aligned_at(unsigned long size, unsigned long alignment, unsigned long offset) { return deep_malloc(size); }
+void deep_free(void *block) {}
+void *deep_new_n(unsigned long count, unsigned long size)
+{
+    void *block = deep_mallocn(count, size);
+    if (block == 0)
+        throw std::bad_alloc();
+    return block;
+}
+void *deep_new(unsigned long size) { return deep_new_n(1, size); }
+void *more(void) { return mmap(0, 4096, 3, 34, -1, 0); }
+}
+"""
+
+CATCHES = """
+#include <new>
+extern "C" void *deep_new_n(unsigned long count, unsigned long size);
+extern "C" void *deep_new(unsigned long size);
+extern "C" void *deep_malloc(unsigned long size);
+__attribute__((noinline)) static int deeper(int depth)
+{
+    volatile char room[256];
+    room[0] = 0;
+    if (depth > 0)
+        return deeper(depth - 1) + room[0];
+    return deep_malloc(500) == 0;
+}
+int main()
+{
+    int caught = 0;
+    for (int i = 0; i < 2; i++) {
+        try {
+            i == 0 ? deep_new_n(1000, 1000) : deep_new(1000000);
+        } catch (const std::bad_alloc &) {
+            caught++;
+        }
+    }
+    for (int i = 0; i < 6; i++)
+        deeper(i);
+    return caught == 2 ? 0 : 1;
+}
+"""
+
+
+def test_throws():
+    """After an allocation that throws, calls further in on the stack count as ever."""
+    with tempfile.TemporaryDirectory() as directory:
+        paths = {}
+        for name, text in (("throws", THROWS), ("catches", CATCHES)):
+            paths[name] = os.path.join(directory, name + ".cc")
+            with open(paths[name], "w") as file:
+                file.write(text)
+        engine, path = os.path.join(directory, "libdeep.so"), os.path.join(directory, "catches")
+        for command in (["-shared", "-fPIC", "-o", engine, paths["throws"]], ["-o", path, paths["catches"], engine, f"-Wl,-rpath,{directory}"]):
+            built = run(["g++", *USUAL, *command])
+            check(built.status == 0, f"g++: {built.stderr!r}")
+        _, heaps = host(directory, [path])
+        got = [heaps["deep.malloc"]["total"][name]["estimate"] for name in ("alloc_objects", "alloc_space")]
+        check(got == [6, 3000], f"{got}")
+
+
+CLOSES = """
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    void *library = dlopen(argv[1], RTLD_NOW);
+    void *(*allocate)(unsigned long) = (void *(*)(unsigned long))dlsym(library, "engine_malloc");
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    for (int i = 0; i < 3; i++)
+        allocate(100);
+    dlclose(library);
+    puts("closed");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"""
+
+
+def test_closed_attached():
+    """The program closes the library of a family during the session: the profiler leaves nothing, and may come again."""
+    with scene() as (daemon, directory):
+        path, opened = gcc_text(directory, "closes", CLOSES, "-ldl"), library(directory)
+        process = subprocess.Popen([path, opened], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        check(process.stdout.readline() == b"ready\n", "not ready")
+        for number in range(2):
+            session = Session(daemon, os.path.join(directory, f"o{number}"), "-p", str(process.pid))
+            attached(daemon, process)
+            if number == 0:
+                process.stdin.write(b"\n")
+                check(process.stdout.readline() == b"closed\n", "not closed")
+            check(session.end() == 0, session.stderr)
+            left = [line for line in maps_of(process.pid) if "heapprofd" in str(line)]
+            check(not left, f"{number}: {left}")
+            if number == 0:
+                total = {heap["heap"]: heap for heap in session.report()["heaps"]}[HEAP]["total"]
+                check(total["alloc_objects"]["estimate"] == 3, f"{total}")
+        process.stdin.write(b"\n")
+        check(process.wait() == 0, "the program failed")
+
+
+WRITABLE = """
+#include <link.h>
+#include <stdint.h>
+#include <sys/mman.h>
+void *engine_malloc(unsigned long size);
+/* The loader makes this page read-only, and the library makes it writable again. */
+void *(*const volatile table[])(unsigned long) __attribute__((section(".data.rel.ro"))) = {engine_malloc, 0};
+__attribute__((constructor)) static void open_page(void)
+{
+    mprotect((void *)((uintptr_t)table & -4096ul), 4096, PROT_READ | PROT_WRITE);
+}
+void write_page(void) { *(void *volatile *)&table[1] = (void *)1; }
+"""
+
+WRITES = """
+#include <dlfcn.h>
+int main(int argc, char **argv)
+{
+    void *library = dlopen(argv[1], RTLD_NOW);
+    void *(*allocate)(unsigned long) = (void *(*)(unsigned long))dlsym(library, "engine_malloc");
+    ((void (*)(void))dlsym(library, "write_page"))();
+    return allocate(100) == 0;
+}
+"""
+
+
+def test_writable():
+    """A page that the program keeps writable stays writable."""
+    with tempfile.TemporaryDirectory() as directory:
+        flags = ["-shared", "-fPIC", "-lpthread", "-Wl,-z,now"]
+        opened = gcc_text(directory, "libwritable.so", WRITABLE, source("renamed_allocator.c"), *flags)
+        _, heaps = host(directory, [gcc_text(directory, "writes", WRITES, "-ldl"), opened])
+        total = heaps[HEAP]["total"]
+        check(total["alloc_space"]["estimate"] == 100, f"{total}")
+
+
+LOCKED = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <semaphore.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static sem_t inside;
+static int visit(struct dl_phdr_info *info, size_t size, void *context)
+{
+    sem_post(&inside);
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_unlock(&mutex);
+    return 1;
+}
+static void *iterate(void *argument)
+{
+    dl_iterate_phdr(visit, 0);
+    return 0;
+}
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    void *library = dlopen(argv[1], RTLD_NOW);
+    for (int i = 0; i < 20; i++)
+        dlsym(library, "engine_malloc");
+    sem_init(&inside, 0, 0);
+    pthread_mutex_lock(&mutex);
+    pthread_create(&thread, 0, iterate, 0);
+    sem_wait(&inside);
+    void *found = dlsym(library, "engine_free"); /* while the other thread has the lock of the loader's list */
+    pthread_mutex_unlock(&mutex);
+    pthread_join(thread, 0);
+    return found == 0;
+}
+"""
+
+
+def test_locked():
+    """dlsym takes no lock that it would not take without the profiler, unless the program has opened a library."""
+    with tempfile.TemporaryDirectory() as directory:
+        host(directory, [gcc_text(directory, "locked", LOCKED, "-ldl", "-lpthread"), library(directory)])
+
+
 # Library, allocate, its arguments, release.
 WRAPPERS = (
     ("libglib-2.0.so.0", "g_malloc", "g_free"),

@@ -107,7 +107,7 @@ static uint64_t choose_hook(void *context, const struct object_word *word)
 
 static void bind_object(const struct link_map *map)
 {
-    struct object object = {0};
+    struct object object = {.is_complete = true};
     if (!elf_tables_read(true, map->l_addr, (uintptr_t)map->l_ld, &object.tables) ||
         !find_protected(&object, map))
         return;

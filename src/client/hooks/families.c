@@ -4,9 +4,11 @@
  * the words of all objects that hold the address of such a function, the library's own included.
  *
  * Libraries that the program opens later are looked at when it looks up a name, which is what one
- * does next. That takes the loader's lock, as dlsym itself does: nobody can unload an object
- * meanwhile. What such a library's constructors allocate is not counted. A name that is looked up
- * in a library yields the hook.
+ * does next. A look is in dl_iterate_phdr, so that nobody can unload an object meanwhile. That
+ * takes the lock of the loader's list, which dlopen takes but dlsym does not. So only those look
+ * that come after a dlopen, in a process that was not forked: in a child, a thread that is gone may
+ * hold it. What such a library's constructors allocate is not counted. A name that is looked up in
+ * a library yields the hook.
  *
  * Calls that the linker has bound inside the library are not seen. If no word leads to a family's
  * functions, its memory is unknown, and the daemon is told.
@@ -31,6 +33,11 @@
 #define NAME_BYTES 64u /* of a function */
 #define SYMBOLS_MAX (1u << 22)
 
+/* Looks that are due for each dlopen: its library may not be there yet, or there is no new one. */
+#define LOOKS_PER_OPENED 16u
+#define LOOKS_DUE_MAX 64u
+#define LOOKS_OF_INCOMPLETE 4u /* an incomplete one takes more time, and counts as more */
+
 static const char keys[FAMILY_KINDS][20] = {FAMILY_KEYS};
 static const char mappers[][8] = {FAMILY_MAPPERS};
 
@@ -51,6 +58,7 @@ struct family {
     char prefix[PREFIX_BYTES];
     char name[RING_HEAP_NAME_BYTES]; /* of its heap */
     bool is_present, is_registered, is_seen;
+    bool is_missed; /* some of its calls are not seen */
 };
 
 static struct family families[FAMILIES_MAX];
@@ -60,7 +68,11 @@ static char without_room[RING_UNSEEN_BYTES]; /* a family that exceeds a bound */
 
 static int (*iterate)(int (*)(struct dl_phdr_info *, size_t, void *), void *);
 static uint64_t known_adds;          /* of the loader's count of loaded objects */
+static uint64_t known_subs;          /* of unloaded ones */
 static uintptr_t allocators_dynamic; /* of the object with the real malloc */
+
+/* Whether another object than the family's defines a function of this name, too. By function. */
+static bool has_namesake[FAMILIES_MAX * FAMILY_FUNCTIONS];
 
 static void compose(char *to, size_t size, const char *prefix, const char *name)
 {
@@ -84,8 +96,11 @@ static void name_heap(struct family *family)
 /* --- an object --- */
 
 struct look {
-    uint64_t adds;
-    bool is_incomplete; /* an object is not relocated yet */
+    uint64_t adds, subs;
+    bool is_first;                              /* at start-up */
+    bool is_incomplete;                         /* the loader has not finished an object yet */
+    bool is_unwritten;                          /* a word could not be given its value */
+    uintptr_t executable_start, executable_end; /* if it is at fixed addresses */
 };
 
 /* An object of the loader's. */
@@ -94,7 +109,7 @@ struct loaded {
     struct object object;
 };
 
-static bool read_loaded(const struct dl_phdr_info *info, struct loaded *loaded)
+static bool read_loaded(const struct dl_phdr_info *info, struct look *look, struct loaded *loaded)
 {
     extern ElfW(Dyn) _DYNAMIC[] __attribute__((weak, visibility("hidden")));
     *loaded = (struct loaded){.start = UINTPTR_MAX};
@@ -112,19 +127,63 @@ static bool read_loaded(const struct dl_phdr_info *info, struct loaded *loaded)
         if (start + segment->p_memsz > loaded->end)
             loaded->end = start + segment->p_memsz;
     }
+    if (info->dlpi_addr == 0 && look->executable_end == 0) {
+        look->executable_start = loaded->start;
+        look->executable_end = loaded->end;
+    }
+    loaded->object.is_complete = look->is_first;
     return loaded->dynamic != 0 && loaded->dynamic != (uintptr_t)_DYNAMIC &&
            elf_tables_read(true, info->dlpi_addr, loaded->dynamic, &loaded->object.tables);
 }
 
-/* Return whether the loader has relocated the object: its last word for a call leads into memory.
- * Until then it holds an address of the file. */
-static bool is_relocated(const struct elf_tables *tables)
+static bool is_in_file(const struct look *look, const struct loaded *loaded, uint64_t value)
 {
-    size_t count = tables->plt_relocations_bytes / sizeof(Elf64_Rela);
-    if (tables->plt_relocations == 0 || count == 0)
-        return true;
-    const Elf64_Rela *last = (const Elf64_Rela *)tables->plt_relocations + count - 1;
-    return load_relaxed((const uint64_t *)(tables->base + last->r_offset)) >= tables->base;
+    uintptr_t base = loaded->object.tables.base;
+    return value >= loaded->start - base && value < loaded->end - base &&
+           (value < look->executable_start || value >= look->executable_end);
+}
+
+/* Return whether only the loader writes the word: the program may change its data. */
+static bool is_the_loaders(const struct object *object, uintptr_t at, unsigned type)
+{
+    return type == RELOCATION_OF_CALL || type == RELOCATION_OF_ADDRESS ||
+           ((type == RELOCATION_OF_WORD || type == RELOCATION_OF_BASE) &&
+            at >= object->protected_start && at < object->protected_end);
+}
+
+/* Return whether the last word of the table that shows it has been relocated. Until then it holds 0
+ * or an address of the file. */
+static bool table_is_relocated(const struct look *look, const struct loaded *loaded,
+                               uintptr_t table, uintptr_t bytes)
+{
+    const struct elf_tables *tables = &loaded->object.tables;
+    const Elf64_Rela *relocations = (const Elf64_Rela *)table;
+    for (size_t i = table != 0 ? bytes / sizeof(*relocations) : 0; i > 0; i--) {
+        const Elf64_Rela *last = &relocations[i - 1];
+        unsigned type = ELF64_R_TYPE(last->r_info);
+        uintptr_t at = tables->base + last->r_offset;
+        if (!is_the_loaders(&loaded->object, at, type))
+            continue;
+        uint64_t value = load_relaxed((const uint64_t *)at);
+        if (type == RELOCATION_OF_BASE)
+            return value == tables->base + (uint64_t)last->r_addend;
+        /* A weak symbol may be nowhere. */
+        const Elf64_Sym *symbol = (const Elf64_Sym *)tables->symbols + ELF64_R_SYM(last->r_info);
+        if (value != 0 || ELF64_ST_BIND(symbol->st_info) != STB_WEAK)
+            return value != 0 && !is_in_file(look, loaded, value);
+    }
+    return true;
+}
+
+/* Return whether the loader has relocated the object. (glibc's begins with the words for addresses,
+ * musl's with those for calls.) */
+static bool is_relocated(const struct look *look, const struct loaded *loaded)
+{
+    const struct elf_tables *tables = &loaded->object.tables;
+    return tables->base == 0 ||
+           (table_is_relocated(look, loaded, tables->relocations, tables->relocations_bytes) &&
+            table_is_relocated(look, loaded, tables->plt_relocations,
+                               tables->plt_relocations_bytes));
 }
 
 /* --- finding --- */
@@ -270,14 +329,43 @@ static void find_in(const struct loaded *loaded)
     }
 }
 
-static bool mark_present(uintptr_t dynamic)
+static void forget(unsigned number)
 {
-    bool found = false;
-    for (int i = 0; i < FAMILIES_MAX; i++) {
-        if (families[i].dynamic == dynamic)
-            found = families[i].is_present = true;
+    for (unsigned i = 0; i < FAMILY_FUNCTIONS; i++)
+        store_relaxed(&family_functions[number * FAMILY_FUNCTIONS + i].real, 0);
+    families[number] = (struct family){0};
+}
+
+/* Return whether the object still has the family's functions where they were. Another library may
+ * have been loaded at the same place. */
+static bool is_unchanged(const struct loaded *loaded, unsigned number)
+{
+    const struct family *family = &families[number];
+    unsigned count;
+    const struct family_row *rows = family_rows(family->kind, &count);
+    bool is_same = family->start == loaded->start && family->end == loaded->end;
+    for (unsigned i = 0; is_same && i < count; i++)
+        is_same = family_functions[number * FAMILY_FUNCTIONS + i].real ==
+                  find_function(&loaded->object.tables, family, plain_name(family->kind, &rows[i]));
+    return is_same;
+}
+
+/* Mark the object's families as present. Return false if it has none, or not those any more, which
+ * are forgotten. */
+static bool mark_present(const struct loaded *loaded, bool may_have_changed)
+{
+    bool found = false, is_changed = false;
+    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
+        if (families[i].dynamic != loaded->dynamic)
+            continue;
+        found = families[i].is_present = true;
+        is_changed |= may_have_changed && !is_unchanged(loaded, i);
     }
-    return found;
+    for (unsigned i = 0; is_changed && i < FAMILIES_MAX; i++) {
+        if (families[i].dynamic == loaded->dynamic)
+            forget(i);
+    }
+    return found && !is_changed;
 }
 
 static int find_in_object(struct dl_phdr_info *info, size_t size, void *context)
@@ -286,10 +374,13 @@ static int find_in_object(struct dl_phdr_info *info, size_t size, void *context)
     struct loaded loaded;
     (void)size;
     look->adds = info->dlpi_adds;
-    if (!read_loaded(info, &loaded) || loaded.dynamic == allocators_dynamic)
+    look->subs = info->dlpi_subs;
+    if (!read_loaded(info, look, &loaded) || loaded.dynamic == allocators_dynamic)
         return 0;
-    look->is_incomplete |= !is_relocated(&loaded.object.tables);
-    if (!mark_present(loaded.dynamic))
+    /* Resolvers of an object that is not relocated must not be run. */
+    if (!is_relocated(look, &loaded))
+        look->is_incomplete = true;
+    else if (!mark_present(&loaded, look->subs != known_subs))
         find_in(&loaded);
     return 0;
 }
@@ -297,13 +388,32 @@ static int find_in_object(struct dl_phdr_info *info, size_t size, void *context)
 /* Forget the families of libraries that have been closed. */
 static void forget_absent(void)
 {
-    for (int i = 0; i < FAMILIES_MAX; i++) {
-        if (families[i].dynamic == 0 || families[i].is_present)
-            continue;
-        for (int j = 0; j < FAMILY_FUNCTIONS; j++)
-            store_relaxed(&family_functions[i * FAMILY_FUNCTIONS + j].real, 0);
-        families[i] = (struct family){0};
+    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
+        if (families[i].dynamic != 0 && !families[i].is_present)
+            forget(i);
     }
+}
+
+static int find_namesakes(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct loaded loaded;
+    (void)size;
+    if (!read_loaded(info, context, &loaded))
+        return 0;
+    for (unsigned i = 0; i < FAMILIES_MAX * FAMILY_FUNCTIONS; i++) {
+        const struct family *family = &families[i / FAMILY_FUNCTIONS];
+        const struct family_function *function = &family_functions[i];
+        char full[NAME_BYTES];
+        if (family->dynamic == 0 || family->dynamic == loaded.dynamic || function->real == 0 ||
+            has_namesake[i])
+            continue;
+        unsigned count;
+        const struct family_row *rows = family_rows(family->kind, &count);
+        compose(full, sizeof(full), family->prefix,
+                plain_name(family->kind, &rows[i % FAMILY_FUNCTIONS]));
+        has_namesake[i] = elf_tables_defines(true, &loaded.object.tables, full);
+    }
+    return 0;
 }
 
 /* --- heaps --- */
@@ -370,13 +480,17 @@ static unsigned function_of_name(const struct family *family, const char *name)
 }
 
 /*
- * A word for a call may hold the loader's resolver, which is in the object itself. It will lead to
- * the object's own function, or to the one of the only family with that name.
+ * A word for a call may hold the loader's resolver, which is in the object itself. Where it will
+ * lead is known only if nothing else has a function of that name: else it stays, since one
+ * allocator must not get another's blocks.
  */
 static uint64_t choose_hook(void *context, const struct object_word *word)
 {
     const struct loaded *loaded = context;
-    unsigned candidates = 0, chosen = 0;
+    bool is_unresolved =
+        word->is_for_call && word->value >= loaded->start && word->value < loaded->end;
+    unsigned chosen = 0, named = 0;
+    bool is_sure = true;
     for (unsigned i = 0; i < FAMILIES_MAX; i++) {
         unsigned function = function_of_name(&families[i], word->name);
         if (function == FAMILY_FUNCTIONS)
@@ -385,39 +499,45 @@ static uint64_t choose_hook(void *context, const struct object_word *word)
         uint64_t address = load_relaxed(&family_functions[function].real);
         if (address == 0 || family_functions[function].heap == 0)
             continue;
-        bool is_own = families[i].dynamic == loaded->dynamic;
-        bool may_lead_there = word->is_for_call && word->value >= loaded->start &&
-                              word->value < loaded->end && is_own == !word->is_imported;
-        if (word->value != address && !may_lead_there)
-            continue;
-        candidates++;
+        if (word->value == address) {
+            families[i].is_seen |= allocates(function);
+            return family_thunk(function);
+        }
+        named++;
         chosen = function;
-        if (word->value == address)
-            break;
+        is_sure &= !has_namesake[function];
+        families[i].is_missed |= is_unresolved && has_namesake[function];
     }
-    if (candidates == 0 || (candidates > 1 && word->value != family_functions[chosen].real))
+    if (!is_unresolved || named != 1 || !is_sure)
         return 0;
     families[chosen / FAMILY_FUNCTIONS].is_seen |= allocates(chosen);
     return family_thunk(chosen);
 }
 
+/* What the object with the real malloc requests from a family is malloc's already. */
 static int bind_object(struct dl_phdr_info *info, size_t size, void *context)
 {
+    struct look *look = context;
     struct loaded loaded;
     (void)size;
-    (void)context;
-    if (read_loaded(info, &loaded) && is_relocated(&loaded.object.tables))
-        object_words_bind(&loaded.object, choose_hook, &loaded);
+    if (!read_loaded(info, look, &loaded) || loaded.dynamic == allocators_dynamic ||
+        !is_relocated(look, &loaded))
+        return 0;
+    object_words_bind(&loaded.object, choose_hook, &loaded);
+    look->is_unwritten |= loaded.object.unwritten != 0;
     return 0;
 }
 
 /* --- looking --- */
 
+static bool any_unwritten; /* at the last look */
+
 static void report_unseen(void)
 {
     const char *unseen = without_room;
     for (int i = 0; i < FAMILIES_MAX && unseen[0] == 0; i++) {
-        if (families[i].dynamic != 0 && !families[i].is_seen)
+        if (families[i].dynamic != 0 &&
+            (!families[i].is_seen || families[i].is_missed || any_unwritten))
             unseen = families[i].name;
     }
     session_note_unseen_family(unseen);
@@ -430,34 +550,61 @@ static int read_adds(struct dl_phdr_info *info, size_t size, void *context)
     return 1;
 }
 
-static void look_at_all(void)
+/* Return whether the loader had finished all objects. */
+static bool look_at_all(bool is_first)
 {
-    struct look look = {0};
+    struct look look = {.is_first = is_first};
     bool had_any = any_family;
     for (int i = 0; i < FAMILIES_MAX; i++)
         families[i].is_present = false;
     iterate(find_in_object, &look);
     forget_absent();
     register_heaps();
-    if (any_family)
-        iterate(bind_object, NULL);
+    if (any_family) {
+        memset(has_namesake, 0, sizeof(has_namesake));
+        iterate(find_namesakes, &look);
+        iterate(bind_object, &look);
+    }
+    any_unwritten = look.is_unwritten;
     if (had_any || any_family || without_room[0] != 0)
         report_unseen();
+    known_subs = look.subs;
+    look.is_incomplete |= look.is_unwritten;
     if (!look.is_incomplete)
         known_adds = look.adds;
+    return !look.is_incomplete;
 }
 
-static void look_at_new(void)
+/* Take looks off those that are due, as far as there are as many. */
+static void take_due(uint32_t looks)
+{
+    uint32_t *due = &client.process->families_due, now = load_relaxed(due);
+    while (!cas_relaxed(due, &now, now > looks ? now - looks : 0))
+        ;
+}
+
+static void look_at_new(bool is_first)
 {
     uint64_t adds = 0;
     uint32_t nobody = 0, *busy = &client.process->families_busy;
     iterate(read_adds, &adds);
-    if (likely(adds == load_relaxed(&known_adds)) || !cas_acquire(busy, &nobody, 1))
-        return;
-    int saved_errno = errno;
-    look_at_all();
-    errno = saved_errno;
-    store_release(busy, 0);
+    if (adds == load_relaxed(&known_adds)) {
+        take_due(1);
+    } else if (cas_acquire(busy, &nobody, 1)) {
+        int saved_errno = errno;
+        take_due(look_at_all(is_first) ? LOOKS_PER_OPENED : LOOKS_OF_INCOMPLETE);
+        errno = saved_errno;
+        store_release(busy, 0);
+    }
+}
+
+void families_expect_library(void)
+{
+    uint32_t *due = &client.process->families_due, now = load_relaxed(due), next;
+    do {
+        next = now + LOOKS_PER_OPENED;
+        next = next < LOOKS_DUE_MAX ? next : LOOKS_DUE_MAX;
+    } while (!cas_relaxed(due, &now, next));
 }
 
 /* After the constructors that find malloc's functions and bind the extended ones (101, 102):
@@ -467,26 +614,34 @@ __attribute__((constructor(103))) static void look_at_start(void)
     real_resolve();
     const struct link_map *allocator = elf_lookup_next("malloc", 1).object;
     void *found = elf_lookup_next("dl_iterate_phdr", 1).address;
-    if (elf_lookup_is_shadowed("malloc") || found == NULL || allocator == NULL)
+    /* If the client has no memory that a child finds wiped, it is not set up. */
+    if (elf_lookup_is_shadowed("malloc") || found == NULL || allocator == NULL ||
+        client_state() == CLIENT_CONNECTING)
         return;
     allocators_dynamic = (uintptr_t)allocator->l_ld;
     iterate = (__typeof__(iterate))found;
-    look_at_new();
+    look_at_new(true);
+    store_relaxed(&client.process->families_may_look, 1);
 }
 
 /* Return the hook of the function at this address, or the address. */
 static void *hook_of(void *address)
 {
-    for (unsigned i = 0; address != NULL && i < FAMILIES_MAX * FAMILY_FUNCTIONS; i++) {
-        const struct family_function *function = &family_functions[i];
-        if (load_relaxed(&function->real) != (uint64_t)(uintptr_t)address || function->heap == 0)
+    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
+        struct family *family = &families[i];
+        if (family->dynamic == 0 || (uintptr_t)address < family->start ||
+            (uintptr_t)address >= family->end)
             continue;
-        struct family *family = &families[i / FAMILY_FUNCTIONS];
-        if (!family->is_seen && allocates(i)) {
-            family->is_seen = true;
-            report_unseen();
+        for (unsigned j = i * FAMILY_FUNCTIONS; j < (i + 1) * FAMILY_FUNCTIONS; j++) {
+            const struct family_function *function = &family_functions[j];
+            if (load_relaxed(&function->real) != (uintptr_t)address || function->heap == 0)
+                continue;
+            if (!family->is_seen && allocates(j)) {
+                family->is_seen = true;
+                report_unseen();
+            }
+            return (void *)(uintptr_t)family_thunk(j);
         }
-        return (void *)(uintptr_t)family_thunk(i);
     }
     return address;
 }
@@ -498,9 +653,13 @@ EXPORT void *dlsym(void *handle, const char *name)
     void *(*look_up)(void *, const char *) = real.dlsym;
     if (look_up == NULL)
         look_up = real_next("dlsym");
-    if (iterate != NULL)
-        look_at_new();
-    if (likely(!load_acquire(&any_family)) || handle == RTLD_DEFAULT || handle == RTLD_NEXT)
+    bool is_due = load_relaxed(&client.process->families_due) != 0;
+    bool may_look = load_relaxed(&client.process->families_may_look) != 0;
+    if (unlikely(is_due) && may_look)
+        look_at_new(false);
+    /* A forked child does not know which library it has opened where another was. */
+    if (likely(!load_acquire(&any_family)) || (is_due && !may_look) || handle == RTLD_DEFAULT ||
+        handle == RTLD_NEXT)
         return look_up(handle, name);
     return hook_of(look_up(handle, name));
 }

@@ -35,6 +35,9 @@ struct family_function {
     uint32_t heap; /* 0: it does not count */
 };
 
+/* The program will open a library now: look at it when a name is looked up. */
+HIDDEN void families_expect_library(void);
+
 /* By family, then by row of its kind. The hook of each is the thunk of the same number
  * (arch/<cpu>/entry_families.S), which calls family_call(). */
 extern HIDDEN struct family_function family_functions[FAMILIES_MAX * FAMILY_FUNCTIONS];

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "client/client.h"
+#include "client/hooks/families.h"
 #include "client/hooks/hook_entries.h"
 #include "client/libc/libc.h"
 #include "client/modules/module.h"
@@ -235,6 +236,8 @@ EXPORT void *dlopen(const char *file, int flags)
     real_resolve();
     if ((flags & RTLD_DEEPBIND) != 0 && file != NULL)
         session_note_deepbind();
+    if ((flags & RTLD_NOLOAD) == 0 && file != NULL)
+        families_expect_library();
     void *(*open)(const char *, int) = real.dlopen;
     if (open == NULL)
         open = real_next("dlopen");

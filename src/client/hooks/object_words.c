@@ -2,20 +2,12 @@
 /* Walk an object's relocations and write the words that they filled in. */
 #include "client/hooks/object_words.h"
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 
 #include "client/libc/libc.h"
 #include "client/system.h"
-
-#if defined(__x86_64__)
-#define RELOCATION_OF_CALL R_X86_64_JUMP_SLOT
-#define RELOCATION_OF_ADDRESS R_X86_64_GLOB_DAT
-#define RELOCATION_OF_WORD R_X86_64_64
-#elif defined(__aarch64__)
-#define RELOCATION_OF_CALL R_AARCH64_JUMP_SLOT
-#define RELOCATION_OF_ADDRESS R_AARCH64_GLOB_DAT
-#define RELOCATION_OF_WORD R_AARCH64_ABS64
-#endif
 
 static uintptr_t page_bytes(void)
 {
@@ -32,32 +24,47 @@ void object_set_protected(struct object *object, uintptr_t start, size_t bytes)
     object->protected_end = (start + bytes) & mask;
 }
 
-/* Return whether the word has the value now. */
+/* Return 0 if the word can be written, or a negative errno. The kernel tries it, with an operation
+ * that changes nothing (a logical or with 0), so that no fault comes. Nobody waits at the word. */
+static long try_to_write(uintptr_t at)
+{
+    const int nothing = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
+    long result = system_call(SYS_futex, at, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at, nothing);
+    return result < 0 ? result : 0;
+}
+
+/*
+ * Return whether the word has the value now. Pages keep their protection. If a page that the loader
+ * will make read-only is still writable, it may become read-only at this moment: the word stays.
+ */
 static bool write_word(const struct object *object, uintptr_t at, uint64_t value)
 {
     bool is_protected = at >= object->protected_start && at < object->protected_end;
     uintptr_t page = at & ~(page_bytes() - 1);
-    if (is_protected &&
-        (system_calls_are_forbidden() ||
-         system_call(SYS_mprotect, page, page_bytes(), PROT_READ | PROT_WRITE) != 0))
+    if (system_calls_are_forbidden())
+        return false;
+    long result = try_to_write(at);
+    if (result == 0 && is_protected && !object->is_complete)
+        return false;
+    bool is_read_only = result == -EFAULT && is_protected;
+    if (result != 0 && (!is_read_only ||
+                        system_call(SYS_mprotect, page, page_bytes(), PROT_READ | PROT_WRITE) != 0))
         return false;
     store_relaxed((uint64_t *)at, value);
-    if (is_protected)
+    if (is_read_only)
         system_call(SYS_mprotect, page, page_bytes(), PROT_READ);
     return true;
 }
 
-static unsigned bind_table(const struct object *object, uintptr_t table, uintptr_t bytes,
-                           object_word_choice *choose, void *context)
+static void bind_table(struct object *object, uintptr_t table, uintptr_t bytes,
+                       object_word_choice *choose, void *context)
 {
     const struct elf_tables *tables = &object->tables;
     const Elf64_Rela *relocations = (const Elf64_Rela *)table;
-    unsigned bound = 0;
     for (size_t i = 0; table != 0 && i < bytes / sizeof(*relocations); i++) {
         unsigned type = ELF64_R_TYPE(relocations[i].r_info);
         uint64_t index = ELF64_R_SYM(relocations[i].r_info);
-        if (index == 0 || (type != RELOCATION_OF_CALL && type != RELOCATION_OF_ADDRESS &&
-                           type != RELOCATION_OF_WORD))
+        if (index == 0 || !object_word_is_symbolic(type))
             continue;
         const Elf64_Sym *symbol = (const Elf64_Sym *)tables->symbols + index;
         uintptr_t at = tables->base + relocations[i].r_offset;
@@ -69,15 +76,13 @@ static unsigned bind_table(const struct object *object, uintptr_t table, uintptr
             .is_imported = symbol->st_shndx == SHN_UNDEF,
         };
         uint64_t value = choose(context, &word);
-        bound += value != 0 && write_word(object, at, value);
+        object->unwritten += value != 0 && !write_word(object, at, value);
     }
-    return bound;
 }
 
-unsigned object_words_bind(const struct object *object, object_word_choice *choose, void *context)
+void object_words_bind(struct object *object, object_word_choice *choose, void *context)
 {
     const struct elf_tables *tables = &object->tables;
-    return bind_table(object, tables->relocations, tables->relocations_bytes, choose, context) +
-           bind_table(object, tables->plt_relocations, tables->plt_relocations_bytes, choose,
-                      context);
+    bind_table(object, tables->relocations, tables->relocations_bytes, choose, context);
+    bind_table(object, tables->plt_relocations, tables->plt_relocations_bytes, choose, context);
 }
