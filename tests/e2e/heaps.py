@@ -676,7 +676,9 @@ def observe(interval):
     for name in FIGURES:
         values = [total(heap, name) for heap in found]
         mean, spread = statistics.mean(values), statistics.stdev(values)
-        off[name] = (mean - TRUTH[name]) / (spread / math.sqrt(len(values)))
+        # What is counted does not vary.
+        check(spread > 0 or mean == TRUTH[name], f"{name}: always {mean}, truth {TRUTH[name]}")
+        off[name] = (mean - TRUTH[name]) / (spread / math.sqrt(len(values))) if spread > 0 else 0
         print(f"{name} truth {TRUTH[name]} mean {mean:.1f} off {off[name]:+.2f} standard errors")
     return off
 

@@ -7,9 +7,10 @@
 
 #include "util/array.h"
 
-/* With less information than this number of samples has, a ratio would add more error than it
- * removes. */
-#define SAMPLES_MIN 10.0
+/* Where fewer samples are expected, a ratio would add more error than it removes. What is expected
+ * decides, and not the number that came: else periods with many samples were corrected downwards, and
+ * those with few never upwards. */
+#define SAMPLES_MIN 30.0
 
 /* Chance explains a ratio up to this many standard deviations from 1. What lies beyond has another
  * cause (profile/agreement.h reports it) and must not distort the figures. */
@@ -58,11 +59,6 @@ void calibration_add(struct calibration *calibration, const struct worth *worth,
 /* For the bound's approximations and rounding. */
 #define RATIO_SLACK 0.02
 
-static bool has_few_samples(double estimate, double variance)
-{
-    return estimate * estimate < SAMPLES_MIN * variance;
-}
-
 static double limit(double value, double most)
 {
     return fmax(fmin(value, most), -most);
@@ -72,7 +68,7 @@ static double limit(double value, double most)
  * `carried`: what earlier periods lack. */
 static double ratio_of(double own, double carried, double estimate, double variance)
 {
-    if (!(estimate > 0) || !(variance > 0) || has_few_samples(estimate, variance))
+    if (!(estimate > 0) || !(variance > 0))
         return 1;
     double deviation = sqrt(variance) / estimate;
     double ratio = own / estimate + limit(carried / estimate, DEVIATIONS_CARRIED_MAX * deviation);
@@ -80,26 +76,30 @@ static double ratio_of(double own, double carried, double estimate, double varia
 }
 
 struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed,
-                                       bool may_wait)
+                                       double allocated_bytes, bool may_wait)
 {
     const struct ledger_amount estimate = calibration->missed, variance = calibration->variance,
                                passed = calibration->passed, settled = calibration->settled;
     struct calibration_period period = {calibration->now_ms, {1, 1}};
-    if (may_wait && (has_few_samples(estimate.bytes, variance.bytes) ||
-                     has_few_samples(estimate.count, variance.count)))
-        return period.ratio;
-    if (!(estimate.count > 0) || calibration->closed >= CALIBRATION_PERIODS_MAX ||
+    /* A sample of small blocks stands for variance / estimate bytes, the interval. */
+    bool has_few = (allocated_bytes - calibration->passed_bytes) * estimate.bytes <
+                   SAMPLES_MIN * variance.bytes;
+    if ((may_wait && has_few) || !(estimate.count > 0) ||
+        calibration->closed >= CALIBRATION_PERIODS_MAX ||
         ARRAY_RESERVE(&calibration->periods, &calibration->capacity, calibration->closed, 1) < 0)
         return period.ratio;
-    period.ratio.bytes = ratio_of(missed.bytes - passed.bytes, passed.bytes - settled.bytes,
-                                  estimate.bytes, variance.bytes);
-    period.ratio.count = ratio_of(missed.count - passed.count, passed.count - settled.count,
-                                  estimate.count, variance.count);
+    if (!has_few) {
+        period.ratio.bytes = ratio_of(missed.bytes - passed.bytes, passed.bytes - settled.bytes,
+                                      estimate.bytes, variance.bytes);
+        period.ratio.count = ratio_of(missed.count - passed.count, passed.count - settled.count,
+                                      estimate.count, variance.count);
+    }
     double ratio = period.ratio.bytes / sqrt(fmin(fmax(period.ratio.count, RATIO_MIN), 1));
     calibration->ratio_most = fmax(calibration->ratio_most, fmax(ratio, 1) * (1 + RATIO_SLACK));
     calibration->settled.bytes += period.ratio.bytes * estimate.bytes;
     calibration->settled.count += period.ratio.count * estimate.count;
     calibration->passed = missed;
+    calibration->passed_bytes = allocated_bytes;
     calibration->missed = calibration->variance = (struct ledger_amount){0};
     calibration->periods[calibration->closed++] = period;
     return period.ratio;

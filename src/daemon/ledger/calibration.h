@@ -13,8 +13,8 @@
  * Dumps divide a heap's life into periods. A dump fixes the ratios of the period that it ends, and
  * from then on the figures of these samples change no more: totals only grow. Until then samples
  * have the weight 1/p. The time of a sample tells its period, when it is allocated as when it is
- * freed. A period with few samples keeps 1/p. Later ones make up for its difference, as far as this
- * changes them less than chance does.
+ * freed. A period in which few samples were expected keeps 1/p. Later ones make up for its
+ * difference, as far as this changes them less than chance does.
  */
 #ifndef HEAPPROFD_DAEMON_LEDGER_CALIBRATION_H
 #define HEAPPROFD_DAEMON_LEDGER_CALIBRATION_H
@@ -73,6 +73,7 @@ struct calibration {
     struct ledger_amount missed, variance; /* of the open period's samples, by 1/p */
     struct ledger_amount settled;          /* missed ones of closed periods, calibrated */
     struct ledger_amount passed;           /* what closed periods missed in truth */
+    double passed_bytes;                   /* and allocated */
     struct ledger_amount missed_by_chance; /* of all samples, by 1/p */
     /* The most by which a sample's missed bytes exceed what its variance says; 1 at least. */
     double ratio_most;
@@ -89,10 +90,10 @@ void calibration_add(struct calibration *calibration, const struct worth *worth,
                      const struct weight *weight, double size);
 
 /* End the open period and fix its ratios. `missed`: what all samples missed in truth, the exact
- * totals less the samples themselves. `may_wait`: leave a period open that has few samples. Return
- * the ratios; both are 1 if nothing changes. */
+ * totals less the samples themselves; allocated_bytes: the exact total. `may_wait`: leave a period
+ * open that has few samples. Return the ratios; both are 1 if nothing changes. */
 struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed,
-                                       bool may_wait);
+                                       double allocated_bytes, bool may_wait);
 
 /* Note the time of an event, whose 32 bits overflow after 49 days. Events come nearly in order. */
 static inline void calibration_note_time(struct calibration *calibration, uint32_t time_ms)

@@ -107,7 +107,7 @@ static void calibrate(struct ledger_heap *heap, struct ledger_amount exact, bool
 {
     const struct ledger_amount missed = {exact.bytes - heap->seen_bytes,
                                          exact.count - (double)heap->samples};
-    const struct ledger_amount ratio = calibration_close(&heap->calibration, missed, may_wait);
+    const struct ledger_amount ratio = calibration_close(&heap->calibration, missed, exact.bytes, may_wait);
     heap->live_bytes = corrected(heap->live_bytes, ratio.bytes, heap->live_open.bytes);
     heap->live_count = corrected(heap->live_count, ratio.count, heap->live_open.count);
     heap->live_missed.bytes = corrected(heap->live_missed.bytes, ratio.bytes, heap->live_open.bytes);
@@ -124,6 +124,9 @@ static void calibrate(struct ledger_heap *heap, struct ledger_amount exact, bool
 void ledger_calibrate(struct ledger *ledger, const struct ring_totals *malloc_totals,
                       const struct ring_heap_totals *totals, bool may_wait)
 {
+    /* Streamed changes keep 1/p, and the figures are their sums. */
+    if (ledger->observer != NULL)
+        return;
     for (size_t i = 0; i < ledger->heap_count; i++) {
         struct ledger_heap *heap = &ledger->heaps[i];
         struct ledger_amount exact = {(double)malloc_totals->bytes, (double)malloc_totals->calls};
