@@ -45,7 +45,7 @@ def judge(directory, what):
 
 # --- stress-ng ---
 
-STARTER_BYTES = 60_000  # what stress-ng itself allocates at least, before it forks: 67,852 by valgrind
+STARTER_BYTES = 100_000  # what stress-ng itself allocates at least, before it forks
 
 
 def verdict(outcome):
