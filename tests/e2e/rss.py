@@ -74,9 +74,9 @@ class Table:
         text = run([TOOL, "report", "--rss", *options, output]).stdout.decode()
         for row in self.own + self.others:
             if row["bytes"] is not None:
-                found = any(row["words"] in line and f"{row['bytes']:,}" in line
-                            for line in text.splitlines())
-                check(found, f"{row['name']} is not in the text as {row['bytes']:,}")
+                figure = f"{row['bytes']:,}".replace("-", "\N{MINUS SIGN}")
+                found = any(row["words"] in line and figure in line for line in text.splitlines())
+                check(found, f"{row['name']} is not in the text as {figure}")
         check(f"{self.process['rss_bytes']:,}" in text, "the RSS is not in the text")
         check(f"{self.process['profiler_bytes']:,}" in text, "the profiler's own memory is not in the text")
 

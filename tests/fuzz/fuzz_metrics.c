@@ -72,8 +72,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const char *service = rest != NULL ? strsep(&rest, "\r") : "";
         const char *heap = rest != NULL ? strsep(&rest, "\r") : "";
         labels[count] = (struct period_label){"service_name", service};
-        heaps[count] = (struct collector_heap){heap,          figure(*name), figure(*service),
-                                               figure(*heap), figure(*name), figure(*heap)};
+        heaps[count] = (struct collector_heap){
+            .name = heap,
+            .live_bytes = figure(*name),
+            .live_bytes_low = figure(*service),
+            .live_bytes_high = figure(*heap),
+            .live_count = figure(*name),
+            .allocated_bytes = figure(*heap),
+            .allocated_count = figure(*service),
+            .allocated_is_exact = *heap == 0,
+            .is_partial = *name == 0,
+        };
         programs[count] = (struct collector_program){.name = name,
                                                      .labels = &labels[count],
                                                      .label_count = 1,

@@ -47,7 +47,7 @@ struct memory_watch_request {
  * snapshot stays. */
 void memory_watch_take_snapshot(struct memory_watch *watch,
                                 const struct memory_watch_request *request);
-/* Set what is live in the last snapshot to what the ledger says now. */
+/* Set what is live in the last snapshot to what the ledger says now, if it is of the same moment. */
 void memory_watch_recount(struct memory_watch *watch, const struct ledger *ledger);
 void memory_watch_clear(struct memory_watch *watch);
 

@@ -657,7 +657,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     if (target->has_ring)
         take_samples_and_totals(target, files);
     ledger_calibrate(target->ledger, &target->totals, target->heap_totals, end->checkpoint);
-    if (!target->has_ring)
+    if (target->left_ns > 0)
         memory_watch_recount(&target->memory, target->ledger);
     if (!end->checkpoint)
         update_title(target);
