@@ -124,6 +124,14 @@ class Commanded:
         return status
 
 
+def check_begins(process):
+    """Check that a heap_profile begins to profile. It says so if it waits for a busy daemon."""
+    line = process.stderr.readline()
+    while b"still waiting" in line:
+        line = process.stderr.readline()
+    check(b"Profiling" in line, f"heap_profile began with {line!r}")
+
+
 class Session:
     """A heap_profile that runs until the test ends it."""
 
@@ -133,8 +141,8 @@ class Session:
             [TOOL, "-i", "1", "-o", output, *options],
             env=daemon.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
         )
-        line = self.process.stderr.readline() if begins else b"Profiling"
-        check(b"Profiling" in line, f"heap_profile began with {line!r}")
+        if begins:
+            check_begins(self.process)
 
     def end(self, number=signal.SIGINT):
         if number:

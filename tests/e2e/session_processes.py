@@ -22,8 +22,8 @@ import time
 import harness
 from blocking_file import WRITE, BlockingFile
 from daemon import (
-    ALICE, BOB, LIBRARY, PATIENCE, Commanded, Session, as_user, check_figure, figure, heap_of, joined,
-    need_root, own_name, reachable, report_of, scene, wait_for,
+    ALICE, BOB, LIBRARY, PATIENCE, Commanded, Session, as_user, check_begins, check_figure, figure,
+    heap_of, joined, need_root, own_name, reachable, report_of, scene, wait_for,
 )
 from harness import TOOL, check, program, run
 
@@ -43,8 +43,7 @@ class UserSession:
             stderr=subprocess.PIPE, stdout=subprocess.PIPE, **{**as_user(uid), **more},
         )
         if begins:
-            line = self.process.stderr.readline()
-            check(b"Profiling" in line, f"heap_profile began with {line!r}")
+            check_begins(self.process)
 
     def end(self, number=signal.SIGINT):
         if number:

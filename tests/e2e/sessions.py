@@ -146,7 +146,8 @@ def test_signals_reach_the_command():
         check(not os.path.exists(f"/proc/{child}"), f"signal {number} left the command")
         check(os.path.exists(at(f"{name}/raw-trace")), f"signal {number}: no profile")
     # As a script would do.
-    script = f"{TOOL} host -q -o {at('script')} -- {sys.executable} -m http.server {free_port()} & sleep 1; kill $!; wait $!; echo $?"
+    script = (f"{TOOL} host -q -o {at('script')} -- {sys.executable} -u -m http.server {free_port()} >{at('log')} & "
+              f"until grep -q Serving {at('log')}; do sleep 0.1; done; kill $!; wait $!; echo $?")
     out, _ = end_of(begin("sh", "-c", script), "a script", 0)
     check(out.endswith(b"143\n") and profile_files("script"), f"a script: {out!r}")
 
