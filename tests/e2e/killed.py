@@ -205,9 +205,10 @@ def test_program():
 
 
 def has_client(process):
+    """Return whether the profiler is in the process, and no longer attaching to it."""
     try:
-        with open(f"/proc/{process.pid}/maps") as maps:
-            return "heapprofd" in maps.read()
+        with open(f"/proc/{process.pid}/maps") as maps, open(f"/proc/{process.pid}/status") as status:
+            return "heapprofd" in maps.read() and "TracerPid:\t0\n" in status.read()
     except OSError:  # it has ended
         return False
 
