@@ -18,11 +18,18 @@
 #include "wire/barrier.h"
 
 #define BUCKETS (2u * MODULES_MAX) /* a power of two */
+#define GAPS 16u                   /* a power of two */
+#define GAP_SHIFT 16               /* the bounds are multiples of 64 KiB */
+#define GAP_USES_MAX 4096u
 
 static struct module modules[MODULES_MAX];
 static uint32_t modules_used;
 static uint16_t buckets[BUCKETS]; /* index + 1; 0: empty */
 static uint32_t generation;
+/* Ranges between objects: start << 32 | end, in units of 64 KiB; 0: none. Both bounds change in one
+ * store. A range serves a limited number of times, for an object may be loaded there. */
+static uint64_t gaps[GAPS];
+static uint32_t gap_uses[GAPS], gaps_noted;
 
 _Static_assert(MODULES_MAX < UINT16_MAX, "an index fits a bucket");
 
@@ -80,11 +87,42 @@ static const struct module *module_learn(const struct module_object *object, uin
     return NULL;
 }
 
+static void note_gap(uintptr_t start, uintptr_t end)
+{
+    uint64_t first = ((uint64_t)start + (1u << GAP_SHIFT) - 1) >> GAP_SHIFT;
+    uint64_t last = (uint64_t)end >> GAP_SHIFT;
+    if (last > UINT32_MAX)
+        last = UINT32_MAX;
+    if (first >= last)
+        return;
+    uint32_t index = add_relaxed(&gaps_noted, 1) & (GAPS - 1);
+    store_relaxed(&gap_uses[index], 0);
+    store_relaxed(&gaps[index], first << 32 | last);
+}
+
+bool module_may_exist(uintptr_t pc)
+{
+    uint64_t place = (uint64_t)pc >> GAP_SHIFT;
+    for (uint32_t i = 0; i < GAPS; i++) {
+        uint64_t gap = load_relaxed(&gaps[i]);
+        if (place < gap >> 32 || place >= (gap & UINT32_MAX))
+            continue;
+        uint32_t uses = load_relaxed(&gap_uses[i]) + 1;
+        store_relaxed(&gap_uses[i], uses);
+        if (uses >= GAP_USES_MAX)
+            store_relaxed(&gaps[i], 0);
+        return false;
+    }
+    return true;
+}
+
 const struct module *module_find(uintptr_t pc, bool in_use)
 {
     struct module_object object;
-    if (!module_object_find(pc, &object))
+    if (!module_object_find(pc, &object)) {
+        note_gap(object.start, object.end);
         return NULL;
+    }
     uint32_t bucket = bucket_of(object.start);
     for (uint32_t probes = 0; probes < BUCKETS; probes++) {
         uint16_t index = load_acquire(&buckets[(bucket + probes) & (BUCKETS - 1)]);

@@ -43,6 +43,11 @@ struct module {
  */
 const struct module *module_find(uintptr_t pc, bool in_use);
 
+/* Return false if a search of module_find() found a while ago that there is no object at pc or near
+ * it: the search reads /proc/self/maps where the loader does not tell. Use it for words that need
+ * not be code. */
+bool module_may_exist(uintptr_t pc);
+
 /* Return whether the module is never unloaded, as far as that is known: the program's start loaded
  * it. */
 bool module_is_permanent(const struct module *module);

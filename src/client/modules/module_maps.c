@@ -13,10 +13,12 @@
 struct line {
     uintptr_t start, end;
     uint64_t offset, device, inode;
+    bool executable;
 };
 
 struct maps {
     int fd;
+    bool failed;
     size_t used, filled;
     char buffer[512];
 };
@@ -26,6 +28,7 @@ static int maps_byte(struct maps *maps)
 {
     if (maps->used == maps->filled) {
         long got = system_call(SYS_read, maps->fd, maps->buffer, sizeof(maps->buffer));
+        maps->failed = got < 0;
         if (got <= 0)
             return -1;
         maps->filled = (size_t)got;
@@ -61,9 +64,11 @@ static bool maps_line(struct maps *maps, struct line *line)
     if (byte != '-')
         return false;
     line->end = maps_number(maps, 16, &byte);
+    line->executable = false;
     while ((byte = maps_byte(maps)) != ' ') {
         if (byte < 0)
             return false;
+        line->executable |= byte == 'x';
     }
     line->offset = maps_number(maps, 16, &byte);
     line->device = maps_number(maps, 16, &byte) << 32;
@@ -80,11 +85,14 @@ static bool maps_line(struct maps *maps, struct line *line)
 bool module_maps_find(uintptr_t pc, struct module_object *object)
 {
     struct maps maps;
+    object->start = object->end = 0;
     maps.used = maps.filled = 0;
+    maps.failed = false;
     maps.fd = (int)system_call(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
     if (maps.fd < 0)
         return false;
     struct line run = {0}, line;
+    uintptr_t gap_start = 0, gap_end = UINTPTR_MAX;
     bool holds = false;
     while (maps_line(&maps, &line)) {
         bool goes_on = line.inode != 0 && line.inode == run.inode && line.device == run.device &&
@@ -96,14 +104,20 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
                 break;
             run = line;
         }
+        if (line.inode == 0 && !line.executable)
+            continue; /* data without a file is no object */
         if (pc >= line.start && pc < line.end)
             holds = true;
+        if (line.start > pc && line.start < gap_end)
+            gap_end = line.start;
+        if (line.end <= pc)
+            gap_start = line.end;
     }
     system_call(SYS_close, maps.fd);
-    if (!holds)
+    if (!holds && maps.failed)
         return false;
-    object->start = run.start;
-    object->end = run.end;
+    object->start = holds ? run.start : gap_start;
+    object->end = holds ? run.end : gap_end;
     object->link_map = NULL;
-    return true;
+    return holds;
 }

@@ -131,6 +131,7 @@ static bool is_permanent_by_musl(const void *link_map)
 
 bool module_object_find(uintptr_t pc, struct module_object *object)
 {
+    object->start = object->end = 0;
     if (loader_find != NULL)
         return find_by_glibc(pc, object);
     return loader_is_musl() ? find_by_musl(pc, object) : find_by_maps(pc, object);

@@ -205,6 +205,8 @@ static bool send_module_of_word(struct ring_thread *thread, uint64_t word, uint3
     uint64_t *seen = &seen_pages[page % SEEN_PAGES];
     if (likely(load_acquire(seen) == mark))
         return true;
+    if (!module_may_exist(word))
+        return true;
     const struct module *module = module_find(word, false);
     if (module != NULL && !send_module_once(thread, module, false, generation))
         return false;

@@ -282,6 +282,8 @@ static enum cfi_result find_row(const struct module *module, uintptr_t pc, struc
 static bool is_return_address(uintptr_t address)
 {
     uint8_t code[CALL_BYTES + SIGNAL_CODE_BYTES];
+    if (!module_may_exist(address))
+        return false;
     const struct module *module = module_find(address - ARCH_CALL_BYTES, false);
     if (module == NULL || address < module->start || address >= module->end)
         return false;
