@@ -236,7 +236,6 @@ def attach_and_kill(directory, delay, what, victim):
     daemon = Daemon(directory)
     if with_daemon:
         daemon.start()
-    began_s = now_s()
     session = subprocess.Popen(
         [TOOL, "-i", "1", "-q", "-o", os.path.join(directory, "profile"), "-p", str(process.pid)],
         env=daemon.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -244,9 +243,11 @@ def attach_and_kill(directory, delay, what, victim):
     since = (0, 0)
     if with_daemon:  # otherwise the tool profiles by itself
         wait_for(f"{what}: the session", lambda: sessions_of(daemon) or session.poll() is not None)
+    # A busy machine may take seconds until the session profiles: its age counts from there.
     if delay > 1:
         wait_for_client(process)
         since = tally.told(now_s() + 1)
+    began_s = now_s()
     time.sleep(delay)
     tally.was_attached = has_client(process)
     pid = session.pid if victim in ("tool", "requester") else daemon.process.pid
