@@ -496,15 +496,28 @@ static void read_memory(bool exact)
     memory_maps_clear(&maps);
 }
 
+static bool is_of_object(const struct mapping *mapping)
+{
+    return mapping->inode != 0 || mapping->flags[2] == 'x';
+}
+
 static void read_as_client(bool exact)
 {
     struct module_object object;
-    uint64_t pc = process.count > 0 ? process.mappings[process.count / 2].start + 1 : 0x1001;
+    const struct mapping *mapping = &process.mappings[process.count / 2];
+    uint64_t pc = process.count > 0 ? mapping->start + 1 : 0x1001;
     client_at = 0;
     bool found = module_maps_find(pc, &object);
     if (!exact || process.count == 0)
         return;
-    check(found && object.start <= pc && object.end > pc && mapping_at(object.start) != NULL);
+    check(found == is_of_object(mapping));
+    check(object.start <= pc && object.end > pc);
+    if (found)
+        check(mapping_at(object.start) != NULL);
+    /* No object reaches into a range without objects. */
+    for (size_t i = 0; !found && i < process.count; i++)
+        check(!is_of_object(&process.mappings[i]) || process.mappings[i].end <= object.start ||
+              process.mappings[i].start >= object.end);
 }
 
 static void read_info(bool exact)

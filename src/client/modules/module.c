@@ -103,6 +103,8 @@ static void note_gap(uintptr_t start, uintptr_t end)
 bool module_may_exist(uintptr_t pc)
 {
     uint64_t place = (uint64_t)pc >> GAP_SHIFT;
+    if (load_relaxed(&gaps_noted) == 0)
+        return true;
     for (uint32_t i = 0; i < GAPS; i++) {
         uint64_t gap = load_relaxed(&gaps[i]);
         if (place < gap >> 32 || place >= (gap & UINT32_MAX))

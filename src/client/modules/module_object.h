@@ -34,8 +34,8 @@ bool module_object_exists(uintptr_t pc);
  * the program's start has loaded first, itself among them. This list before itself never changes. */
 bool module_object_is_permanent(const void *link_map);
 
-/* The same as module_object_find(), by /proc/self/maps. If there is none, the object's range is that
- * between its neighbours, or empty if the file could not be read. */
+/* The same as module_object_find(), by /proc/self/maps. If no object contains pc, set start and end
+ * to those of the range without objects around it; both are 0 if the file could not be read. */
 bool module_maps_find(uintptr_t pc, struct module_object *object);
 
 /* Fill *module with the object's executable segment that contains pc. Return false if
