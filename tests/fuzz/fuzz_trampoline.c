@@ -386,6 +386,8 @@ static void set_up(void)
     stack_t alternate = {.ss_sp = stack, .ss_size = sizeof(stack)};
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK, .sa_sigaction = on_signal};
     uint64_t random = 1;
+    if ((uint64_t)(uintptr_t)sbrk(0) < OWN_MEMORY)
+        input_fail("its own heap is within reach of the code: link it as a PIE");
     map(CODE, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
     map(NEAR_TRAMPOLINE, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
     map(FAR_TRAMPOLINE, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC);
