@@ -1448,11 +1448,6 @@ def test_newcomers_by_exec_events():
         check(max(shares.values()) > 0.5, f"shares of the steps that were seen: {shares}")
 
 
-def has_client(pid):
-    with open(f"/proc/{pid}/maps") as maps:
-        return "heapprofd" in maps.read()
-
-
 def with_pid(pid, start):
     """Start a process that gets this pid, if the kernel and other programs that start now allow that."""
     try:
@@ -1474,10 +1469,10 @@ def test_newcomers_by_scan():
         check(b"ten times a second" in outcome.stdout, repr(outcome.stdout))
         session = Session(daemon, os.path.join(directory, "o"), "-n", f"{NEWCOMER},{reused}")
         first = Commanded(daemon.environment, reused, directory, preload=False)
-        wait_for("attaching", lambda: has_client(first.pid))
+        wait_for("attaching", lambda: harness.client_mappings(first.pid))
         first.end()
         second = with_pid(first.pid, lambda: Commanded(daemon.environment, reused, directory, preload=False))
-        wait_for("attaching again", lambda: has_client(second.pid))
+        wait_for("attaching again", lambda: harness.client_mappings(second.pid))
         second.tell("hold 7 100")
         process = Stepper(directory, "attached", "100")
         made = process.steps()

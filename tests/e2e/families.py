@@ -519,7 +519,7 @@ def test_closed_attached():
                 process.stdin.write(b"\n")
                 check(process.stdout.readline() == b"closed\n", "not closed")
             check(session.end() == 0, session.stderr)
-            left = [line for line in maps_of(process.pid) if "heapprofd" in str(line)]
+            left = harness.client_mappings(process.pid)
             check(not left, f"{number}: {left}")
             if number == 0:
                 total = {heap["heap"]: heap for heap in session.report()["heaps"]}[HEAP]["total"]

@@ -342,6 +342,12 @@ def limit_core_dumps():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def client_mappings(pid):
+    """Return the lines of a process's maps that are the profiler's. The checkout may have its name, too."""
+    with open(f"/proc/{pid}/maps") as maps:
+        return [line for line in maps.read().splitlines() if "/memfd:heapprofd" in line or "/libheapprofd_" in line]
+
+
 def find_descendant(pid, name):
     """Return the descendant of pid with that name, or None."""
     for child in children_of(pid):

@@ -129,7 +129,7 @@ def profile_running(scene, environment=None):
     reaper = reap_at_once(process)
     tool = subprocess.Popen([TOOL, "-i", "4096", "-q", "-o", scene.output, "-p", str(process.pid)], env=environment)
     wait_for("the profile", lambda: os.path.exists(os.path.join(scene.output, "raw-trace"))
-             and "heapprofd" in open(f"/proc/{process.pid}/maps").read())
+             and harness.client_mappings(process.pid))
     before = scene.allocated()
     wait_for("some allocations", lambda: scene.allocated() > before + 20)
     process.kill()

@@ -327,7 +327,7 @@ def test_no_pprof():
     """Without pprof files the profile is whole: traceconv makes the same files from its trace."""
     outcome = call(TOOL, "host", "--no-pprof", "-i", "1", "-o", at("alone"), "--", "jq", "-n", "[range(99)]")
     check(outcome.status == 0, f"host: {outcome}")
-    check("pprof" not in outcome.stderr.decode().split("Profile in")[-1], f"the files: {outcome.stderr}")
+    check("pprof file" not in outcome.stderr.decode().split("Profile in")[-1], f"the files: {outcome.stderr}")
     check([name for name in os.listdir(at("alone")) if ".pb" in name] == [], "a pprof file was written")
     usual = call(TOOL, "host", "-i", "1", "-o", at("with-pprof"), "--", "jq", "-n", "[range(99)]")
     check(b" and 1 pprof file\n" in usual.stderr, f"the usual files: {usual.stderr}")
