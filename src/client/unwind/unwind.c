@@ -278,8 +278,9 @@ static enum cfi_result find_row(const struct module *module, uintptr_t pc, struc
 #define SIGNAL_CODE_BYTES 16u
 
 /* Return whether frames return to the address. It may be any word of the stack, so the code there
- * is copied: another thread may unload it meanwhile. */
-static bool is_return_address(uintptr_t address)
+ * is copied: another thread may unload it meanwhile. Not inlined: find_row_in_code() would keep its
+ * part of the program's stack while it follows code. */
+static __attribute__((noinline)) bool is_return_address(uintptr_t address)
 {
     uint8_t code[CALL_BYTES + SIGNAL_CODE_BYTES];
     if (!module_may_exist(address))

@@ -18,18 +18,21 @@ enum { RBX = 3, RSP = 4, RBP = 5, R12 = 12, R15 = 15, REGISTERS = 16 };
 static const uint8_t dwarf_numbers[REGISTERS] = {0, 2, 1,  3,  7,  6,  4,  5,
                                                  8, 9, 10, 11, 12, 13, 14, 15};
 
+/* What functions restore: rbx, rbp and r12 to r15. */
+#define SAVED 6u
+
 /* A point of a path. The stack pointer is `base` as it was at the beginning, plus `offset`. */
 struct path {
     uintptr_t pc;
     int base; /* RSP or RBP */
     int64_t offset;
     int64_t pushed_until; /* below this offset, the path itself has written to the stack */
-    /* Bit n: register n was loaded from base + places[n]. */
+    /* Bit n: register n was loaded from base + places[saved_index(n)]. */
     uint32_t restored;
-    int32_t places[REGISTERS];
-    /* The same for rbp + fp_places[n], while the base is RSP. */
+    int32_t places[SAVED];
+    /* The same for rbp + fp_places, while the base is RSP. */
     uint32_t fp_restored;
-    int32_t fp_places[REGISTERS];
+    int32_t fp_places[SAVED];
 };
 
 struct search {
@@ -58,13 +61,18 @@ static bool is_saved_register(unsigned number)
     return number == RBX || number == RBP || (number >= R12 && number <= R15);
 }
 
+static unsigned saved_index(unsigned number)
+{
+    return number == RBX ? 0 : number == RBP ? 1 : number - R12 + 2;
+}
+
 /* Note that a register was loaded from the stack. The last load before the return restores it. */
 static void restore(struct path *path, unsigned number, int64_t place)
 {
     if (!is_saved_register(number) || place < path->pushed_until || place % 8 != 0)
         return;
     path->restored |= 1u << number;
-    path->places[number] = (int32_t)place;
+    path->places[saved_index(number)] = (int32_t)place;
 }
 
 /* mov displacement(%rsp or %rbp), register */
@@ -76,7 +84,7 @@ static void load(struct path *path, const struct instruction *found)
         restore(path, found->reg, found->displacement);
     } else if (found->rm == RBP && found->reg != RBP && is_saved_register(found->reg)) {
         path->fp_restored |= 1u << found->reg;
-        path->fp_places[found->reg] = found->displacement;
+        path->fp_places[saved_index(found->reg)] = found->displacement;
     }
 }
 
@@ -317,7 +325,7 @@ static void make_row(const struct epilogue_code *code, const struct path *path, 
     for (unsigned i = 0; i < REGISTERS; i++) {
         if (path->restored >> i & 1)
             columns->cells[dwarf_numbers[i]] =
-                cfi_cell_make(CFI_RULE_OFFSET, path->places[i] - cfa);
+                cfi_cell_make(CFI_RULE_OFFSET, path->places[saved_index(i)] - cfa);
     }
     row->start = code->start;
     row->end = code->end;
