@@ -127,6 +127,21 @@ static double seen_bytes_least(const struct profile_estimate *estimate, const st
     return ceil(least - SEEN_ROUNDING_BYTES - SEEN_ROUNDING * estimate->bytes);
 }
 
+/*
+ * Return a lower bound of the sampled bytes of a calibrated estimate, whose missed ones were
+ * multiplied by at most `ratio`, and whose variances were not. As above, but the sum of e/(1+e)
+ * comes from the samples' number n and the variance v of the count, the sum of e (1+e): e/(1+e) is
+ * a concave function of e (1+e), so n times its value at v/n is the most. Exact for equal samples.
+ */
+static double seen_bytes_calibrated(const struct profile_estimate *estimate, double ratio)
+{
+    double mean = estimate->count_variance / estimate->samples;
+    double e = (sqrt(1 + 4 * mean) - 1) / 2;
+    double missed = sqrt(estimate->bytes_variance * estimate->samples * e / (1 + e));
+    return ceil(estimate->bytes - ratio * missed - SEEN_ROUNDING_BYTES -
+                SEEN_ROUNDING * estimate->bytes);
+}
+
 /* As if the whole estimate were missed ones: p is small, or unknown. */
 static struct moments all_moments(double estimate, double variance, double samples)
 {
@@ -250,7 +265,8 @@ double profile_calibration_leaves(const struct profile_estimate *estimate, bool 
         return 1;
     double share = part / (whole * (1 + SAMPLES_IN_REST / samples));
     double left = 1 - share;
-    /* Bytes: what a sample adds to both differs by a factor of 4.6 at most, and both shares agree. */
+    /* Bytes: what a sample adds to both differs by a factor of 4.6 at most, and both shares agree.
+     */
     double missed = (estimate->count - estimate->samples) / all->missed_count;
     if (counts && missed > 0 && share > 0)
         left += (missed - share) * (missed - share) / share;
@@ -264,8 +280,12 @@ struct profile_interval profile_interval_calibrated(struct profile_interval inte
 {
     double value = counts ? estimate->count : estimate->bytes;
     struct missed few;
-    if (!counts && all->most > 0 && missed_of(estimate, &few) && may_be_none(&few))
+    if (!counts && all->most > 0 && missed_of(estimate, &few) && may_be_none(&few)) {
         interval.low = fmax(floor(value - all->most * (value - interval.low)), 0);
+        if (all->ratio > 0)
+            interval.low =
+                fmin(fmax(interval.low, seen_bytes_calibrated(estimate, all->ratio)), value);
+    }
     double width = sqrt(profile_calibration_leaves(estimate, counts, all));
     return (struct profile_interval){value - width * (value - interval.low),
                                      value + width * (interval.high - value)};

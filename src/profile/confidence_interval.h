@@ -54,7 +54,8 @@ struct profile_calibration {
     double missed_count;                   /* of it */
     /* At least so many had p < 1. 0: there are none. NAN: some were not calibrated. */
     double samples, samples_of_counts;
-    double most; /* by which missed bytes exceed what their variance says; 0: 1 */
+    double most;  /* by which missed bytes exceed what their variance says; 0: 1 */
+    double ratio; /* the most by which missed bytes were multiplied; 0: unknown */
 };
 
 /* Of several heaps together: a part of both varies no more than this says. */
@@ -67,6 +68,7 @@ static inline void profile_calibration_add(struct profile_calibration *sum,
     sum->samples += more->samples;
     sum->samples_of_counts += more->samples_of_counts;
     sum->most = more->most > sum->most ? more->most : sum->most;
+    sum->ratio = more->ratio > sum->ratio ? more->ratio : sum->ratio;
 }
 
 static inline void profile_estimate_add(struct profile_estimate *sum,
@@ -99,11 +101,11 @@ struct profile_interval profile_interval_of_bytes(const struct profile_estimate 
 struct profile_interval profile_interval_of_count(const struct profile_estimate *estimate,
                                                   uint64_t interval_bytes);
 /*
- * Return the interval of an estimate that is a part of what was calibrated together. The exact total
- * says how many were missed in all, so only their division between the part and the rest is
- * uncertain. Let v be the part's share of the variance of all, W, and m its share of the missed ones.
- * The variance that is left is W (v (1 - v) + (v - m)^2): docs/sampling.md. Two samples more, in the
- * rest, count as possible.
+ * Return the interval of an estimate that is a part of what was calibrated together. The exact
+ * total says how many were missed in all, so only their division between the part and the rest is
+ * uncertain. Let v be the part's share of the variance of all, W, and m its share of the missed
+ * ones. The variance that is left is W (v (1 - v) + (v - m)^2): docs/sampling.md. Two samples more,
+ * in the rest, count as possible.
  */
 struct profile_interval profile_interval_calibrated(struct profile_interval interval,
                                                     const struct profile_estimate *estimate,

@@ -138,7 +138,7 @@ struct profile_dump {
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
     /* As in struct trace_heap_dump; 0: not calibrated, no bias of the peak is known. */
-    double sampled_bytes, sampled_calls, calibration_most;
+    double sampled_bytes, sampled_calls, calibration_most, calibration_ratio;
     double peak_highest_bytes, peak_highest_count;
     struct profile_earlier earlier;
     uint64_t order;    /* position among the dumps of all heaps in the trace */
@@ -221,8 +221,8 @@ struct profile_process {
     struct profile_memory_point *timeline;
     size_t timeline_count;
     struct memory_unexplained unexplained; /* see struct profile_dump; at the end */
-    bool has_end;           /* the trace says how it ended */
-    struct process_end end; /* if has_end; the profile owns its strings */
+    bool has_end;                          /* the trace says how it ended */
+    struct process_end end;                /* if has_end; the profile owns its strings */
 };
 
 /* A process or a thread that one of Perfetto's packets names, in the order of time. */

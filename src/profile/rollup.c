@@ -61,6 +61,7 @@ struct profile_calibration rollup_calibration_of(const struct profile_heap *heap
         .count_variance = total->allocated_count_variance,
         .missed_count = fmax(total->allocated_count - (double)total->samples, 0),
         .most = dump->calibration_most,
+        .ratio = dump->calibration_ratio,
     };
     if (!(total->allocated_bytes_variance > 0))
         return calibration;

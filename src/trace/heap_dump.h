@@ -44,7 +44,8 @@ struct trace_heap_dump {
     /* The estimates of what was allocated before its calibration by the exact totals; 0: it was not
      * calibrated. */
     double sampled_bytes, sampled_calls;
-    double calibration_most; /* by which missed bytes exceed what their variance says; 0: 1 */
+    double calibration_most;  /* by which missed bytes exceed what their variance says; 0: 1 */
+    double calibration_ratio; /* the most by which missed bytes were multiplied; 0: unknown */
     double peak_live_bytes, peak_live_count;
     /* The highest estimate of live bytes, and the count of that moment, whose bias the peak above
      * does not have; 0: the same. */
@@ -57,7 +58,7 @@ struct trace_heap_dump {
     /* Samples whose type, or context, exceeded the limit and is not distinguished. */
     uint64_t other_types, other_contexts;
     uint32_t max_overhead_percent; /* 0: the session's interval is given */
-    uint64_t weighed_samples; /* of heap_samples: drawn and weighted by the program itself */
+    uint64_t weighed_samples;      /* of heap_samples: drawn and weighted by the program itself */
     /* Another allocator of the process, which was not profiled: its allocations are missing. NULL:
      * no such allocator is known. */
     const char *unseen_allocator;

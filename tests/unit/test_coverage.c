@@ -226,6 +226,7 @@ static void read_run(struct ledger *ledger, uint64_t interval_bytes, struct run 
         .sampled_bytes = heap->seen_bytes + heap->calibration.missed_by_chance.bytes,
         .sampled_calls = (double)heap->samples + heap->calibration.missed_by_chance.count,
         .calibration_most = heap->calibration.ratio_most,
+        .calibration_ratio = calibration_ratio_most(&heap->calibration),
         .peak_highest_bytes = peak.highest.bytes,
         .peak_highest_count = peak.highest.count,
     };
@@ -288,10 +289,21 @@ static void judge(struct tally *tally, const struct run *run, const struct profi
         tally->outside++;
 }
 
-enum judged { LIVE, LIVE_COUNT, PEAK, ALLOCATED, CALLS, ROW_LIVE, ROW_PEAK, ROW_ALLOCATED, ROW_CALLS, JUDGED };
-static const char *const judged_names[] = {"live",     "live count", "peak",          "allocated",
-                                           "calls",    "row live",   "row peak",      "row allocated",
-                                           "row calls"};
+enum judged {
+    LIVE,
+    LIVE_COUNT,
+    PEAK,
+    ALLOCATED,
+    CALLS,
+    ROW_LIVE,
+    ROW_PEAK,
+    ROW_ALLOCATED,
+    ROW_CALLS,
+    JUDGED
+};
+static const char *const judged_names[] = {"live",      "live count",    "peak",
+                                           "allocated", "calls",         "row live",
+                                           "row peak",  "row allocated", "row calls"};
 
 static void judge_run(struct tally tallies[JUDGED], const struct run *run)
 {

@@ -251,6 +251,7 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     filled->sampled_calls =
         is_calibrated ? (double)heap->samples + calibration->missed_by_chance.count : 0;
     filled->calibration_most = is_calibrated ? calibration->ratio_most : 0;
+    filled->calibration_ratio = is_calibrated ? calibration_ratio_most(calibration) : 0;
     filled->peak_live_bytes = dump->peak.bytes;
     filled->peak_live_count = dump->peak.count;
     filled->peak_highest_bytes = heap->split.begun ? dump->peak.highest.bytes : 0;

@@ -8,8 +8,8 @@
 #include "util/array.h"
 
 /* Where fewer samples are expected, a ratio would add more error than it removes. What is expected
- * decides, and not the number that came: else periods with many samples were corrected downwards, and
- * those with few never upwards. */
+ * decides, and not the number that came: else periods with many samples were corrected downwards,
+ * and those with few never upwards. */
 #define SAMPLES_MIN 30.0
 
 /* Chance explains a ratio up to this many standard deviations from 1. What lies beyond has another
@@ -96,6 +96,7 @@ struct ledger_amount calibration_close(struct calibration *calibration, struct l
     }
     double ratio = period.ratio.bytes / sqrt(fmin(fmax(period.ratio.count, RATIO_MIN), 1));
     calibration->ratio_most = fmax(calibration->ratio_most, fmax(ratio, 1) * (1 + RATIO_SLACK));
+    calibration->bytes_ratio_most = fmax(calibration->bytes_ratio_most, period.ratio.bytes);
     calibration->settled.bytes += period.ratio.bytes * estimate.bytes;
     calibration->settled.count += period.ratio.count * estimate.count;
     calibration->passed = missed;

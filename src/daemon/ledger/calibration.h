@@ -77,6 +77,7 @@ struct calibration {
     struct ledger_amount missed_by_chance; /* of all samples, by 1/p */
     /* The most by which a sample's missed bytes exceed what its variance says; 1 at least. */
     double ratio_most;
+    double bytes_ratio_most; /* the most by which missed bytes were multiplied */
 };
 
 void calibration_clear(struct calibration *calibration);
@@ -94,6 +95,13 @@ void calibration_add(struct calibration *calibration, const struct worth *worth,
  * open that has few samples. Return the ratios; both are 1 if nothing changes. */
 struct ledger_amount calibration_close(struct calibration *calibration, struct ledger_amount missed,
                                        double allocated_bytes, bool may_wait);
+
+/* Return the most by which the missed bytes of a sample were multiplied. */
+static inline double calibration_ratio_most(const struct calibration *calibration)
+{
+    bool has_open = calibration->missed.count > 0;
+    return has_open && calibration->bytes_ratio_most < 1 ? 1 : calibration->bytes_ratio_most;
+}
 
 /* Note the time of an event, whose 32 bits overflow after 49 days. Events come nearly in order. */
 static inline void calibration_note_time(struct calibration *calibration, uint32_t time_ms)

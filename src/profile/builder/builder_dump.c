@@ -284,8 +284,8 @@ static size_t add_pending(struct builder *builder, struct builder_sequence *sequ
         const struct profile_sample *sample = NULL;
         if (places[i].first) {
             sample = keep_sample(builder, making, i);
-            same += sample != NULL &&
-                    sample == before_of(builder, making->before, places[i].callsite);
+            same +=
+                sample != NULL && sample == before_of(builder, making->before, places[i].callsite);
             add_sample(making, places[i].callsite, sample);
         }
         builder_keep_unchanged(sequence, origin, alone ? sample : NULL);
@@ -293,8 +293,8 @@ static size_t add_pending(struct builder *builder, struct builder_sequence *sequ
     return same;
 }
 
-/* Return whether the profile takes over the pending samples. It would waste the memory of those that
- * it has already, so most of them must be new. */
+/* Return whether the profile takes over the pending samples. It would waste the memory of those
+ * that it has already, so most of them must be new. */
 static bool gives_samples(const struct builder *builder, const struct dump_making *making)
 {
     struct pending_dump *pending = making->pending;
@@ -483,6 +483,7 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         .dump.sampled_bytes = pending->status.sampled_bytes,
         .dump.sampled_calls = pending->status.sampled_calls,
         .dump.calibration_most = pending->status.calibration_most,
+        .dump.calibration_ratio = pending->status.calibration_ratio,
         .dump.peak_highest_bytes = pending->status.peak_highest_bytes,
         .dump.peak_highest_count = pending->status.peak_highest_count,
     };

@@ -24,6 +24,7 @@ void view_write_calibration(struct json_writer *json, const char *name,
     json_number(json, NULL, calibration->samples);
     json_number(json, NULL, calibration->samples_of_counts);
     json_number(json, NULL, calibration->most);
+    json_number(json, NULL, calibration->ratio);
     json_end_array(json);
 }
 

@@ -18,8 +18,8 @@ export interface Limits {
 
 /** All samples that were calibrated together by a heap's exact totals: the variance of the estimate of all bytes and
  * of all calls, the missed calls, and of bytes and of calls the number of samples (null: not calibrated),
- * and by how much missed bytes exceed what their variance says. */
-export type Calibration = [number, number, number, number | null, number | null, number];
+ * by how much missed bytes exceed what their variance says, and by how much they were multiplied at most (0: unknown). */
+export type Calibration = [number, number, number, number | null, number | null, number, number];
 
 interface Missed {
   count: number;
@@ -181,10 +181,20 @@ export function calibrationLeaves(sums: Sums, counts: boolean, all: Calibration)
   return Math.min(Math.max(1 - share + apart, 0), 1);
 }
 
+/** Return the bytes that were certainly sampled: seen_bytes_calibrated() in confidence_interval.c. */
+function seenBytesCalibrated({ bytes, bytesVariance, countVariance, samples }: Sums, ratio: number): number {
+  const e = (Math.sqrt(1 + (4 * countVariance) / samples) - 1) / 2;
+  const missed = Math.sqrt((bytesVariance * samples * e) / (1 + e));
+  return Math.ceil(bytes - ratio * missed - SEEN_ROUNDING_BYTES - SEEN_ROUNDING * bytes);
+}
+
 /** Return the limits of a part of what was calibrated together: profile_interval_calibrated(). */
 export function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Calibration): Limits {
   const value = counts ? sums.count : sums.bytes;
-  if (!counts && all[5] > 0 && missedOf(sums)?.mayBeNone) low = Math.max(Math.floor(value - all[5] * (value - low)), 0);
+  if (!counts && all[5] > 0 && missedOf(sums)?.mayBeNone) {
+    low = Math.max(Math.floor(value - all[5] * (value - low)), 0);
+    if (all[6] > 0) low = Math.min(Math.max(low, seenBytesCalibrated(sums, all[6])), value);
+  }
   const width = Math.sqrt(calibrationLeaves(sums, counts, all));
   return { low: value - width * (value - low), high: value + width * (high - value) };
 }
