@@ -19,7 +19,7 @@ static const char help[] =
     "\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
     "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
-    "  -d, --duration MS      end the profile after this time; COMMAND goes on\n"
+    "  -d, --duration MS      end the profile after this time of COMMAND, which goes on\n"
     "  -c, --continuous-dump MS  take a dump every MS milliseconds, each a separate profile\n"
     "  -n, --name A,B         profile the processes of these names that COMMAND starts\n"
     "      --follow-children  profile all processes that COMMAND starts\n"

@@ -14,6 +14,8 @@
 
 /* Period of the timelines' points, and of calls of `progress`. */
 #define SAMPLE_PERIOD_MS 100
+/* A session of a command lasts from when the command joins, which it may never do. */
+#define COMMAND_JOIN_MS 10000
 #define BACKGROUND_PERIOD_MS 1000
 
 /* Rings are drained so often that each drain finds about a sixteenth of a ring, and at least this
@@ -104,6 +106,8 @@ void server_begin_session(struct server *server, struct session *session)
     session->start_ms = now_ms;
     session->sample_ms = now_ms + sample_period_ms(session);
     session->end_ms = config->duration_ms > 0 ? now_ms + config->duration_ms : UINT64_MAX;
+    if (session->of_command && config->duration_ms > 0)
+        session->end_ms += COMMAND_JOIN_MS;
     session->dump_ms = UINT64_MAX;
     if (config->dump_interval_ms > 0)
         session->dump_ms =

@@ -102,6 +102,9 @@ static struct target *add_target(struct session *session, struct process_info *i
         return NULL;
     }
     session_watch_cgroup(session, target);
+    /* On a busy machine a command may begin long after its session. */
+    if (session->of_command && session->images == 1 && session->config->duration_ms > 0)
+        session->end_ms = clock_read_ms(CLOCK_MONOTONIC) + session->config->duration_ms;
     session->targets[session->target_count++] = target;
     session->profiled++;
     return target;
