@@ -215,16 +215,16 @@ def check_budget(preload):
         check(samples < exact / 131072 / 2, f"{samples} samples of {exact} bytes: no fewer than at the first interval")
         # A sample stands for its interval, which is the period's last or the one before, and for at most its size more.
         # A program may have none once its interval is long, so the sum of all periods proves nothing.
-        # Calibrated estimates are the exact total instead.
-        interval, requested = 131072, 0
+        # Calibration moves that towards the exact total, or towards what makes up for earlier periods.
+        interval, requested, estimated = 131072, 0, 0
         for p in periods:
-            if abs(p["alloc_bytes"] - (p["exact_bytes"] - requested)) <= 1:
-                interval, requested = p["interval_bytes"], p["exact_bytes"]
-                continue
             least, most = sorted((interval, p["interval_bytes"]))
-            least, most = p["alloc_samples"] * least, p["alloc_samples"] * most + p["exact_bytes"] - requested
+            exact = p["exact_bytes"] - requested
+            wholly = exact, p["exact_bytes"] - estimated
+            least, most = p["alloc_samples"] * least, p["alloc_samples"] * most + exact
+            least, most = min(least, *wholly) - 1, max(most, *wholly) + 1
             check(least <= p["alloc_bytes"] <= most, f"{p['alloc_bytes']} bytes estimated, between {least} and {most}")
-            interval, requested = p["interval_bytes"], p["exact_bytes"]
+            interval, requested, estimated = p["interval_bytes"], p["exact_bytes"], estimated + p["alloc_bytes"]
         first, margin = periods[0], 6 * periods[0]["alloc_bytes_variance"] ** 0.5
         difference = abs(first["alloc_bytes"] - first["exact_bytes"])
         check(difference < margin, f"{first['alloc_bytes']} bytes estimated, {first['exact_bytes']} requested, margin {margin}")

@@ -17,13 +17,13 @@ import tempfile
 import time
 
 import harness
-from daemon import Commanded, Session, joined, scene
+from daemon import Commanded, Session, joined, scene, wait_for
 from harness import TOOL, check, need, program, run
 
 MIB = 1 << 20
-# A memory snapshot is taken once a second; this is time for two.
-LOOKED_AT = 2.5
-PATIENCE = 60
+# Each dump has a memory snapshot of its own.
+DUMPS_MS = 300
+PATIENCE = harness.TIMEOUT
 # Meson makes malloc fill all blocks, so that no memory would stay untouched.
 os.environ.pop("MALLOC_PERTURB_", None)
 
@@ -37,6 +37,19 @@ def smaps_of(pid):
             if len(words) == 3 and words[2] == "kB":
                 sums[words[0]] = sums.get(words[0], 0) + int(words[1]) * 1024
     return sums
+
+
+def dumps_of(output):
+    """Return how many dumps a recording that goes on has so far."""
+    outcome = run([TOOL, "report", "--json", output])
+    return json.loads(outcome.stdout)["heaps"][-1]["dumps"] if outcome.status == 0 else 0
+
+
+def wait_for_snapshot(output):
+    """Wait until a memory snapshot is in the profile that was begun after this call: the one of the dump that is being
+    written may be older."""
+    known = dumps_of(output)
+    wait_for("two dumps", lambda: dumps_of(output) >= known + 2)
 
 
 def child_of(pid):
@@ -94,12 +107,12 @@ def profiled(command, *options, wait=None, interval=4096):
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
         output = os.path.join(directory, "profile")
         process = subprocess.Popen(
-            harness.host_command(command, output, interval, *options),
+            harness.host_command(command, output, interval, "-c", str(DUMPS_MS), *options),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )
         try:
             wait(process, directory) if wait else process.stdout.readline()
-            time.sleep(LOOKED_AT)
+            wait_for_snapshot(output)
             truth = smaps_of(child_of(process.pid))
             process.stdin.close()
             process.wait(PATIENCE)
@@ -240,7 +253,7 @@ def test_each_dump():
         output = os.path.join(directory, "o")
         session = Session(daemon, output, "-p", str(process.pid), "-c", "400")
         joined(daemon, process)
-        time.sleep(LOOKED_AT)
+        wait_for("two dumps", lambda: dumps_of(output) >= 2)
         session.end()
         process.end()
         first, last = Table(output, "--dump", "1"), Table(output)
@@ -371,12 +384,12 @@ def profiled_server(place, fill):
     command = ["redis-server", "--port", "0", "--unixsocket", path, "--save", "",
                "--appendonly", "no", "--enable-debug-command", "yes"]
     process = subprocess.Popen(
-        harness.host_command(command, output, 4096),
+        harness.host_command(command, output, 4096, "-c", str(DUMPS_MS)),
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     try:
         fill(process, place)
-        time.sleep(LOOKED_AT)
+        wait_for_snapshot(output)
         truth = smaps_of(child_of(process.pid))
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(path)

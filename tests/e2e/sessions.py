@@ -282,7 +282,7 @@ def test_second_signal():
 
 def test_signals_after_the_session():
     """While the command continues after the end of its profile, signals still reach it."""
-    process = counting("short", 1, "SIGTERM", options=["-d", "100"])
+    process = counting("short", 1, "SIGTERM", options=["-d", "1000"])
     wait_for("the profile", lambda: profile_files("short"))
     process.terminate()
     out, _ = end_of(process, "after the session", 7)

@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import BUILD, SLOWNESS, TOOL, check, main, make_work_directory, own_network, run, skip
+from harness import BUILD, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, own_network, run, skip
 from saved_page import SavedPage
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -536,10 +536,10 @@ def test_source():
 
 def test_growing():
     """The page of a recording that goes on gets its new dumps."""
-    script = "import time\nkept = []\nfor i in range(100): kept.append(bytearray(100000)); time.sleep(0.1)\n"
+    script = "import time\nkept = []\nwhile True: kept.append(bytearray(100000)); time.sleep(0.1)\n"
     with subprocess.Popen([TOOL, "host", "-q", "-c", "300", "-o", at("growing"), "--", "/usr/bin/python3", "-c", script],
                           env=dict(os.environ, **ENVIRONMENT)) as recording:
-        deadline = time.monotonic() + 20 * SLOWNESS
+        deadline = time.monotonic() + TIMEOUT
         while call(TOOL, "report", "--json", at("growing")).status != 0 and time.monotonic() < deadline:
             time.sleep(0.1)
         with Server(at("growing")) as server:

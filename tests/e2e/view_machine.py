@@ -169,8 +169,12 @@ def test_checks():
     with MachineServer() as server, running("/bin/sleep", "600") as sleeper, running(sys.executable, "-c", "import time; time.sleep(600)") as python:
         pids = [1, sleeper.pid, python.pid, os.getpid()]
         wait_until(lambda: "python" in status_of(python.pid)["Name"], "the program has begun")
-        checks = {one["pid"]: one for one in server.json("api/checks?pids=" + ",".join(map(str, pids)))["checks"]}
-        check(list(checks) == pids, f"checked: {list(checks)}")
+        checks, missing = {}, pids
+        while missing:  # what takes longer than 0.2 s is left out, to be asked again
+            found = {one["pid"]: one for one in server.json("api/checks?pids=" + ",".join(map(str, missing)))["checks"]}
+            if not check(found and list(found) == missing[:len(found)], f"checked: {list(found)} of {missing}"):
+                return
+            checks, missing = {**checks, **found}, missing[len(found):]
         for pid, found in checks.items():
             expected = doctor(pid)
             check([(one["finding"], one["text"]) for one in found["findings"]] == expected, f"{pid}: {found}, doctor prints {expected}")
