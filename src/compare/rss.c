@@ -30,10 +30,10 @@ static void add_of_allocator(struct rss_table *table, const struct memory_snapsh
 {
     double margin = rss_live_margin(snapshot);
     bool has_rule = snapshot->rounding_rule != NULL;
-    enum rss_source of_pages = snapshot->pages_unknown ? RSS_NOT_KNOWN : RSS_ESTIMATED;
-    add(table,
-        (struct rss_row){"live_requested", "live blocks, as requested",
-                         llround(snapshot->live_bytes), margin, RSS_ESTIMATED, MEMORY_UNKNOWN});
+    enum rss_source of_live = margin > 0 ? RSS_ESTIMATED : RSS_COUNTED;
+    enum rss_source of_pages = snapshot->pages_unknown ? RSS_NOT_KNOWN : of_live;
+    add(table, (struct rss_row){"live_requested", "live blocks, as requested",
+                                llround(snapshot->live_bytes), margin, of_live, MEMORY_UNKNOWN});
     add(table, (struct rss_row){"rounding", "rounding and headers",
                                 has_rule ? llround(snapshot->rounding_bytes) : 0, -1,
                                 has_rule ? RSS_BY_RULE : RSS_NOT_KNOWN, MEMORY_UNKNOWN});
@@ -192,8 +192,8 @@ void rss_table_of(struct rss_table *table, const struct rss_moment *moment)
 /* --- as JSON --- */
 
 static const char *const source_names[] = {
-    [RSS_ESTIMATED] = "estimated", [RSS_BY_RULE] = "rule",        [RSS_MEASURED] = "measured",
-    [RSS_REMAINDER] = "remainder", [RSS_NOT_KNOWN] = "not_known",
+    [RSS_ESTIMATED] = "estimated", [RSS_COUNTED] = "counted",     [RSS_BY_RULE] = "rule",
+    [RSS_MEASURED] = "measured",   [RSS_REMAINDER] = "remainder", [RSS_NOT_KNOWN] = "not_known",
 };
 
 static void write_caveat(void *context, const char *text)

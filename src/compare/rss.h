@@ -14,6 +14,7 @@
 
 enum rss_source {
     RSS_ESTIMATED, /* from samples */
+    RSS_COUNTED,   /* every allocation was recorded */
     RSS_BY_RULE,   /* by the allocator's size classes, from samples */
     RSS_MEASURED,
     RSS_REMAINDER,

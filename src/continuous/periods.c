@@ -21,8 +21,8 @@ struct known_heap {
     int32_t pid;
     uint64_t image; /* which program of the session */
     char *name;
-    uint64_t last_boottime_ns; /* of its last dump */
-    bool had_samples;          /* then */
+    uint64_t last_boottime_ns;      /* of its last dump */
+    bool had_samples;               /* then */
     struct profile_earlier earlier; /* until then */
     bool is_over;
     struct id_map ids; /* by stack hash */
@@ -307,7 +307,7 @@ static int make_period(struct periods *periods, const struct profile *profile,
     known->had_samples = has_samples;
     known->is_over |= now->final;
     if (!has_samples && !had_samples && !now->final)
-        return 0; /* what was counted is in the next period */
+        return 0; /* the next period has what was counted in this one, too */
     take_exact_difference(dump, known);
     if (now->final)
         describe_end(&profile->processes[heap->process], reason);

@@ -87,7 +87,8 @@ union address {
     struct sockaddr_in6 v6;
 };
 
-/* Parse "127.0.0.1:9464" or "[::1]:9464". Return the length of the address; 0: it is none. */
+/* Parse "127.0.0.1:9464" or "[::1]:9464". Return the length of the address, or 0 if this is no
+ * address. */
 static socklen_t parse_address(const char *text, union address *address)
 {
     char host[INET6_ADDRSTRLEN] = "";

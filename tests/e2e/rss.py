@@ -212,7 +212,9 @@ def check_surfaces(output, what, is_partial):
     check([int(value) for value in stat] == ([bytes] if is_partial else []), f"{what}: {stat}")
     total = run([TOOL, "query", output, "select unexplained_size from hp_total where heap_name = 'libc.malloc'"]).stdout
     check(int(total.split()[-1]) == bytes, f"{what}: {total}")
-    for path in glob.glob(f"{output}/*.libc.malloc.*pb.gz"):
+    finals = glob.glob(f"{output}/*.libc.malloc.final.pb.gz")
+    check(len(finals) == 1, f"{what}: pprof files {finals}")
+    for path in finals:
         again = json.loads(run([TOOL, "report", "--json", path]).stdout)["heaps"][0]
         check(("unexplained_memory" in again["partial"]) == is_partial, f"{what}: as pprof: {again['partial']}")
 

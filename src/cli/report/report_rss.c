@@ -38,6 +38,7 @@ static const struct profile_heap *heap_of(const struct profile *profile, uint32_
 
 static const char *const source_texts[] = {
     [RSS_ESTIMATED] = "estimated from samples",
+    [RSS_COUNTED] = "counted",
     [RSS_BY_RULE] = "by the size classes of",
     [RSS_MEASURED] = "measured",
     [RSS_REMAINDER] = "remainder",
@@ -89,9 +90,12 @@ static void print_note(void *context, const char *text)
 static void print_missing(const struct rss_moment *moment, FILE *out)
 {
     uint64_t rss = moment->timeline_bytes;
-    double live = estimate_total(moment->heap, moment->dump, EXPORT_SPACE, false).value;
+    const struct estimate_shown total =
+        estimate_total(moment->heap, moment->dump, EXPORT_SPACE, false);
+    double live = total.value;
+    bool is_counted = total.interval.low == total.interval.high;
     fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live)).bytes,
-            source_texts[RSS_ESTIMATED]);
+            source_texts[is_counted ? RSS_COUNTED : RSS_ESTIMATED]);
     if (rss > 0) {
         fprintf(out, "  everything else           %17s  %s\n",
                 signed_count((int64_t)rss - llround(live)).bytes, source_texts[RSS_REMAINDER]);

@@ -11,7 +11,7 @@
  * a library yields the hook.
  *
  * Calls that the linker has bound inside the library are not seen. If no word leads to a family's
- * functions, its memory is unknown, and the daemon is told.
+ * functions, nobody counts its memory: the client tells the daemon the family's name.
  */
 #include "client/hooks/families.h"
 
@@ -229,8 +229,8 @@ static bool maps_memory(const struct elf_tables *tables, uint32_t end)
     return false;
 }
 
-/* Return the kind of family that has this name as its key, and set the length of its prefix;
- * FAMILY_KINDS: it is none. */
+/* Return the kind of family that has this name as its key, and set the length of its prefix.
+ * FAMILY_KINDS: no family has it. */
 static enum family_kind kind_of_key(const char *name, size_t *prefix_length)
 {
     size_t length = strnlen(name, NAME_BYTES);

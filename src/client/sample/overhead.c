@@ -57,7 +57,7 @@ void overhead_begin(uint32_t max_overhead_percent)
     store_relaxed(&overhead->max_percent, max_overhead_percent);
 }
 
-/* Return the daemon's processor time for so many bytes of records. */
+/* Return the processor time that the daemon needs for this many bytes of records. */
 static uint64_t consuming_time_ns(uint64_t bytes)
 {
     uint64_t consumed = load_relaxed(&client.control->consumed);

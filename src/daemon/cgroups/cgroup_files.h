@@ -42,7 +42,7 @@ bool cgroup_directory(const struct cgroup_mount *mount, const char *path,
 bool cgroup_counter(const char *text, const char *name, uint64_t *value);
 
 /* Read a file's only number: bytes, CGROUP_UNLIMITED for "max", and for the number that stands for
- * it in version 1. Return false if it is none. */
+ * it in version 1. Return false if it has no number. */
 bool cgroup_amount(const char *text, uint64_t *bytes);
 
 #endif

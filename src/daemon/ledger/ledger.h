@@ -52,7 +52,7 @@
 struct ledger_heap {
     char name[64];                   /* "" while unknown */
     uint64_t interval_bytes;         /* the first */
-    uint64_t longest_interval_bytes; /* announced, or that drew a sample; 0: there is none yet */
+    uint64_t longest_interval_bytes; /* announced, or that drew a sample; 0: no interval yet */
     double live_bytes, live_count;
     double peak_bytes, peak_count; /* at the highest estimate */
     uint32_t peak_time_ms;

@@ -50,8 +50,8 @@ function basePath({ base, heap }: Selection): string | null {
 // --- in words ---
 
 function sourceInWords(row: MemoryRow): string {
-  const words = { estimated: "estimated from samples", rule: `by the size classes of ${row.rule ?? "?"}`, measured: "measured",
-    remainder: "remainder", not_known: "unknown" };
+  const words = { estimated: "estimated from samples", counted: "counted", rule: `by the size classes of ${row.rule ?? "?"}`,
+    measured: "measured", remainder: "remainder", not_known: "unknown" };
   return words[row.source];
 }
 

@@ -192,7 +192,7 @@ export interface MemoryRow {
   name: string;
   words: string;
   bytes: number | null; // null: unknown
-  source: "estimated" | "rule" | "measured" | "remainder" | "not_known";
+  source: "estimated" | "counted" | "rule" | "measured" | "remainder" | "not_known";
   rule?: string;
   margin_bytes?: number;
 }
