@@ -344,8 +344,6 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
     switch (budget->kind) {
     case BUDGET_PEAK:
         sum_of(dump, DIFF_PEAK, &sum);
-        sum.all.highest_bytes = dump->peak_highest_bytes;
-        sum.all.highest_count = dump->peak_highest_count;
         set_estimate(result, &sum, result->heap, dump);
         break;
     case BUDGET_ALLOCATED:

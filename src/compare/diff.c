@@ -63,7 +63,8 @@ struct profile_estimate diff_estimate_of(const struct rollup_values *values,
                                          .count = values->peak.count,
                                          .bytes_variance = values->peak.bytes_variance,
                                          .count_variance = values->peak.count_variance,
-                                         .samples = values->peak.samples};
+                                         .samples = values->peak.samples,
+                                         .is_peak = true};
     default:
         return rollup_live_of(figures);
     }

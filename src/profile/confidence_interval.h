@@ -42,9 +42,7 @@ struct profile_estimate {
     double bytes, count;                   /* of s/p and of 1/p */
     double bytes_variance, count_variance; /* of s^2 (1-p)/p^2 and of (1-p)/p^2 */
     double samples;                        /* 0: unknown */
-    /* Of a heap's peak: the highest estimate, whose bias `bytes` and `count` do not have; 0: the
-     * same. */
-    double highest_bytes, highest_count;
+    bool is_peak; /* of the moment of a heap's peak: see peak_bytes_bias in profile.h */
 };
 
 /* All samples that were calibrated together by a heap's exact totals
@@ -56,6 +54,7 @@ struct profile_calibration {
     double samples, samples_of_counts;
     double most;  /* by which missed bytes exceed what their variance says; 0: 1 */
     double ratio; /* the most by which missed bytes were multiplied; 0: unknown */
+    double peak_bytes_bias, peak_count_bias; /* as in struct profile_dump */
 };
 
 /* Of several heaps together: a part of both varies no more than this says. */
@@ -69,6 +68,10 @@ static inline void profile_calibration_add(struct profile_calibration *sum,
     sum->samples_of_counts += more->samples_of_counts;
     sum->most = more->most > sum->most ? more->most : sum->most;
     sum->ratio = more->ratio > sum->ratio ? more->ratio : sum->ratio;
+    if (more->peak_bytes_bias > sum->peak_bytes_bias)
+        sum->peak_bytes_bias = more->peak_bytes_bias;
+    if (more->peak_count_bias > sum->peak_count_bias)
+        sum->peak_count_bias = more->peak_count_bias;
 }
 
 static inline void profile_estimate_add(struct profile_estimate *sum,
@@ -79,6 +82,7 @@ static inline void profile_estimate_add(struct profile_estimate *sum,
     sum->bytes_variance += more->bytes_variance;
     sum->count_variance += more->count_variance;
     sum->samples += more->samples;
+    sum->is_peak |= more->is_peak;
 }
 
 /* Return whether everything except the numbers of samples is equal. */

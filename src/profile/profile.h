@@ -140,6 +140,9 @@ struct profile_dump {
     /* As in struct trace_heap_dump; 0: not calibrated, no bias of the peak is known. */
     double sampled_bytes, sampled_calls, calibration_most, calibration_ratio;
     double peak_highest_bytes, peak_highest_count;
+    /* What was taken from the highest estimate of all, by the variance of what is left: a part with
+     * variance V had V times this taken. 0: no bias is known. */
+    double peak_bytes_bias, peak_count_bias;
     struct profile_earlier earlier;
     uint64_t order;    /* position among the dumps of all heaps in the trace */
     uint32_t sequence; /* sequence of its packets, by order of appearance */

@@ -62,6 +62,8 @@ struct profile_calibration rollup_calibration_of(const struct profile_heap *heap
         .missed_count = fmax(total->allocated_count - (double)total->samples, 0),
         .most = dump->calibration_most,
         .ratio = dump->calibration_ratio,
+        .peak_bytes_bias = dump->peak_bytes_bias,
+        .peak_count_bias = dump->peak_count_bias,
     };
     if (!(total->allocated_bytes_variance > 0))
         return calibration;
@@ -101,6 +103,20 @@ struct rollup_values rollup_total_of(const struct profile_dump *dump)
     for (size_t i = 0; i < dump->sample_count; i++)
         trace_peak_figures_add(&total.peak, &dump->samples[i]->peak);
     return total;
+}
+
+static double bias_of(double highest, double estimate, double variance)
+{
+    return variance > 0 ? fmax(highest - estimate, 0) / variance : 0;
+}
+
+void rollup_find_peak_bias(struct profile_dump *dump)
+{
+    if (!(dump->peak_highest_bytes > 0))
+        return;
+    const struct trace_peak_figures peak = rollup_total_of(dump).peak;
+    dump->peak_bytes_bias = bias_of(dump->peak_highest_bytes, peak.bytes, peak.bytes_variance);
+    dump->peak_count_bias = bias_of(dump->peak_highest_count, peak.count, peak.count_variance);
 }
 
 struct rollup_size rollup_size_of(const struct profile_dump *dump)

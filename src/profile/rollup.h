@@ -70,6 +70,9 @@ static inline struct rollup_values rollup_values_of(const struct profile_sample 
 /* Return the sum over a dump, including what a filter left out. */
 struct rollup_values rollup_total_of(const struct profile_dump *dump);
 
+/* Set the dump's peak_bytes_bias and peak_count_bias by its samples. */
+void rollup_find_peak_bias(struct profile_dump *dump);
+
 /* Return the size of a heap: the most bytes that it is known to have held, and the total bytes
  * allocated in it. */
 struct rollup_size {

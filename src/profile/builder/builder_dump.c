@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profile/builder/builder.h"
+#include "profile/rollup.h"
 #include "util/array.h"
 
 /* Perfetto drops callstacks whose counters are at rest. So callsites that a dump does not contain
@@ -407,6 +408,7 @@ static void add_dump(struct builder *builder, const struct pending_dump *pending
         trace_figures_add(&dump->total, &dump->samples[i]->figures);
         dump->part_count += dump->samples[i]->part_count;
     }
+    rollup_find_peak_bias(dump);
     dump->order = builder->dumps++;
     if (strncmp(heap->name, malloc_heap, strlen(malloc_heap)) == 0)
         dump->unexplained = builder->profile->processes[heap->process].unexplained;

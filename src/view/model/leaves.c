@@ -273,7 +273,8 @@ static int add_difference(struct collector *collector)
 static struct change_sampling sampling_of(const struct view_selection *selection)
 {
     const struct profile_heap *at = selection->at.dump.heap, *base = selection->base.dump.heap;
-    const struct profile_dump *dump = selection->at.dump.dump, *base_dump = selection->base.dump.dump;
+    const struct profile_dump *dump = selection->at.dump.dump,
+                              *base_dump = selection->base.dump.dump;
     struct change_sampling sampling = {
         .gained_interval_bytes = view_limits_interval(at),
         .lost_interval_bytes = view_limits_interval(base != NULL ? base : at),
@@ -282,6 +283,10 @@ static struct change_sampling sampling_of(const struct view_selection *selection
         sampling.gained_calibration = sampling.lost_calibration = rollup_calibration_of(at, dump);
     if (base != NULL && base_dump != NULL)
         sampling.lost_calibration = rollup_calibration_of(base, base_dump);
+    if (selection->view == EXPORT_MAX && base == NULL)
+        return sampling;
+    sampling.gained_calibration.peak_bytes_bias = sampling.gained_calibration.peak_count_bias = 0;
+    sampling.lost_calibration.peak_bytes_bias = sampling.lost_calibration.peak_count_bias = 0;
     return sampling;
 }
 

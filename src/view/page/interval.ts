@@ -18,8 +18,9 @@ export interface Limits {
 
 /** All samples that were calibrated together by a heap's exact totals: the variance of the estimate of all bytes and
  * of all calls, the missed calls, and of bytes and of calls the number of samples (null: not calibrated),
- * by how much missed bytes exceed what their variance says, and by how much they were multiplied at most (0: unknown). */
-export type Calibration = [number, number, number, number | null, number | null, number, number];
+ * by how much missed bytes exceed what their variance says, by how much they were multiplied at most (0: unknown), and
+ * the bias of the peak in bytes and in calls, by variance (0: unknown, or not of the peak). */
+export type Calibration = [number, number, number, number | null, number | null, number, number, number, number];
 
 interface Missed {
   count: number;
@@ -42,6 +43,7 @@ const SMALLEST_BYTES = 24;
 const UNSEEN = 3;
 const SEVERAL = 0.7;
 const SAMPLES_IN_REST = 2;
+const RAISED_PART = 0.6;
 const SEEN_ROUNDING_BYTES = 0.01;
 const SEEN_ROUNDING = 1e-10;
 
@@ -189,7 +191,7 @@ function seenBytesCalibrated({ bytes, bytesVariance, countVariance, samples }: S
 }
 
 /** Return the limits of a part of what was calibrated together: profile_interval_calibrated(). */
-export function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Calibration): Limits {
+function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Calibration): Limits {
   const value = counts ? sums.count : sums.bytes;
   if (!counts && all[5] > 0 && missedOf(sums)?.mayBeNone) {
     low = Math.max(Math.floor(value - all[5] * (value - low)), 0);
@@ -197,6 +199,27 @@ export function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, a
   }
   const width = Math.sqrt(calibrationLeaves(sums, counts, all));
   return { low: value - width * (value - low), high: value + width * (high - value) };
+}
+
+/** Return an estimate at the peak with a part of the bias that was taken from it: raised_peak() in estimates.c. */
+function raisedPeak(sums: Sums, all: Calibration): Sums {
+  const bytes = sums.bytes + RAISED_PART * all[7] * sums.bytesVariance;
+  const count = sums.count + RAISED_PART * all[8] * sums.countVariance;
+  const more = sums.count > 0 ? count / sums.count : 1;
+  return {
+    bytes,
+    count,
+    bytesVariance: sums.bytesVariance * (sums.bytes > 0 ? bytes / sums.bytes : 1),
+    countVariance: sums.countVariance * more,
+    samples: sums.samples * more,
+  };
+}
+
+/** Return the limits of an estimate of one profile: interval_of() in estimates.c. */
+export function limitsOfPart(sums: Sums, counts: boolean, interval: number, all: Calibration): Limits {
+  const limits = (of: Sums) => calibrated(counts ? limitsOfCount(of, interval) : limitsOfBytes(of), of, counts, all);
+  const found = limits(sums);
+  return all[7] > 0 ? { low: found.low, high: Math.max(found.high, limits(raisedPeak(sums, all)).high) } : found;
 }
 
 /** Return limits that are at most what is certain: no more was allocated than was counted. 0: unknown. An estimate

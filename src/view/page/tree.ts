@@ -3,7 +3,7 @@
 // Parents have lower numbers than their children; the children of a node are contiguous, the largest
 // first. Nothing here touches the page, so that tests run it in node.
 import { judgeInWords } from "./words";
-import { calibrated, cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Calibration, type Sums } from "./interval";
+import { cut, limitsOfChange, limitsOfPart, type Sums } from "./interval";
 import { GROUPS, type Figure, type Group, type TreeFunction, type TreeHeader } from "./types";
 
 export const WHOLE = 0xffffffff; // the function of a root that stands for everything
@@ -190,12 +190,10 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   if (tree.header.exact) return { value, low: value, high: value };
   if (tree.header.partial || lacksVariance(gained, gainedInterval) || lacksVariance(lost, lostInterval))
     return { value, low: null, high: null };
-  const limits = (sums: Sums, interval: number, all: Calibration) =>
-    calibrated(counts ? limitsOfCount(sums, interval) : limitsOfBytes(sums), sums, counts, all);
   const unit = counts ? 1 : 0;
-  const up = limits(gained, gainedInterval, ofGained);
+  const up = limitsOfPart(gained, counts, gainedInterval, ofGained);
   if (!tree.lost) return { value, ...cut(up, most[unit] ?? 0, value) };
-  const down = cut(limits(lost, lostInterval, ofLost), most[2 + unit] ?? 0);
+  const down = cut(limitsOfPart(lost, counts, lostInterval, ofLost), most[2 + unit] ?? 0);
   return { value, ...limitsOfChange(amount(gained), cut(up, most[unit] ?? 0), amount(lost), down) };
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A change between two estimates, and which changes are beyond chance, computed as the program does it:
 // src/compare/estimate_change.h explains the method. Tests compare both.
-import { calibrated, calibrationLeaves, cut, limitsOfBytes, limitsOfChange, limitsOfCount, type Calibration, type Limits, type Sums } from "../interval";
+import { calibrationLeaves, cut, limitsOfChange, limitsOfPart, type Calibration, type Limits, type Sums } from "../interval";
 
 const LEVEL = 0.01;
 const ROUNDING = 1e-12;
@@ -148,8 +148,7 @@ export function changeOf(gained: Sums, lost: Sums, counts: boolean, { intervals,
     const chance = value !== 0 ? 0 : 1;
     return { value, limits: { low: value, high: value }, probability: chance, probabilityLeast: chance, isCounted: true, isPartial: total.isPartial };
   }
-  const limits = (sums: Sums, side: 0 | 1) =>
-    calibrated(counts ? limitsOfCount(sums, intervals[side]) : limitsOfBytes(sums), sums, counts, calibrations[side]);
+  const limits = (sums: Sums, side: 0 | 1) => limitsOfPart(sums, counts, intervals[side], calibrations[side]);
   let up = limits(gained, 0);
   let down = limits(lost, 1);
   let [probability, probabilityLeast] = probabilitiesOf(differenceOf(more, less), gained, lost, counts, calibrations);

@@ -120,6 +120,9 @@ class Collector {
     const sides = base ? [base, at] : [at];
     this.places = new Uint32Array(question.filtered.tree.count);
     const isEach = sides.every((side) => side.heap.interval_bytes === 1);
+    const hasBias = view === "max" && !base; // as sampling_of() in leaves.c
+    const calibrationOf = ({ dump: { calibration } }: Side): Calibration =>
+      hasBias ? calibration : ([...calibration.slice(0, 7), 0, 0] as unknown as Calibration);
     this.leaves = {
       count: 0,
       node: new Uint32Array(0),
@@ -127,7 +130,7 @@ class Collector {
       total: new Float64Array(SUM),
       leftOut: new Float64Array(SUM),
       intervals: [at.heap.interval_bytes, (base ?? at).heap.interval_bytes],
-      calibrations: [at.dump.calibration, (base ?? at).dump.calibration],
+      calibrations: [calibrationOf(at), calibrationOf(base ?? at)],
       exact: sides.every((side) => side.dump.exact),
       partial: isEach && sides.some((side) => side.dump.partial),
       unknown: sides.some((side) => side.heap.unknown.includes(view)),

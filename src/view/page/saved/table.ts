@@ -2,7 +2,7 @@
 // Tables of a page that is a file, summed up as src/view/answers/table.c does it: by function, module and file over
 // the tree of stacks, by thread, type and context over the parts of samples.
 import { changeOf, marksOf } from "./change";
-import { calibrated, cut, limitsOfBytes, limitsOfCount } from "../interval";
+import { cut, limitsOfPart } from "../interval";
 import { boundsOf } from "./bounds";
 import { FIGURES, NONE, type SavedFunction, type StackTree } from "./data";
 import { addSum, countsCalls, estimate, leavesOf, LOST, PEAK, SUM, sumsOf, take, WIDTH, type Leaves, type Question } from "./leaves";
@@ -158,8 +158,7 @@ export function figureOf(question: Question, leaves: Leaves, sum: Float64Array, 
   if (isOfHeap) return question.at.dump.whole[question.view][counts ? "count" : "bytes"];
   const interval = question.at.heap.interval_bytes;
   if (interval === 0 || leaves.partial) return { value, low: null, high: null };
-  const limits = counts ? limitsOfCount(gained, interval) : limitsOfBytes(gained);
-  return { value, ...cut(calibrated(limits, gained, counts, question.at.dump.calibration), question.at.dump.most[which]!, value) };
+  return { value, ...cut(limitsOfPart(gained, counts, interval, leaves.calibrations[0]), question.at.dump.most[which]!, value) };
 }
 
 export interface TableQuestion {
