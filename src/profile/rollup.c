@@ -15,6 +15,8 @@
 
 /* Sums of calibrated estimates differ from the exact total by less than this part. */
 #define CALIBRATION_ROUNDING 1e-6
+/* Two sums that should be equal differ by less than this part. */
+#define SUMS_ROUNDING 1e-9
 
 double rollup_live_bytes_variance(const struct trace_figures *figures)
 {
@@ -107,7 +109,8 @@ struct rollup_values rollup_total_of(const struct profile_dump *dump)
 
 static double bias_of(double highest, double estimate, double variance)
 {
-    return variance > 0 ? fmax(highest - estimate, 0) / variance : 0;
+    double bias = highest - estimate;
+    return variance > 0 && bias > SUMS_ROUNDING * highest ? bias / variance : 0;
 }
 
 void rollup_find_peak_bias(struct profile_dump *dump)

@@ -101,12 +101,17 @@ def ask_status(daemon):
 def works_for(uid, daemon, directory, name):
     """Check that the user's -p profiles at once, also if the daemon has to attach."""
     process = program_of(uid, "commanded")
+
+    def tell(command):
+        process.stdin.write(command)
+        process.stdin.flush()
+        check(process.stdout.readline() == b"ok\n", "the program does not obey")
+
+    tell(b"churn 1 10\n")  # it has begun
     began = time.monotonic()
     session = UserSession(daemon, directory, uid, name, "-p", str(process.pid))
     took = time.monotonic() - began
-    process.stdin.write(b"hold 10 1000\n")
-    process.stdin.flush()
-    check(process.stdout.readline() == b"ok\n", "the program does not obey")
+    tell(b"hold 10 1000\n")
     check(session.end() == 0, session.stderr)
     check_figure(heap_of(session.report(), process.pid), "hold_block", "space", 10000)
     check(took < SOON_S, f"{name}: began after {took:.2f} s")
