@@ -451,8 +451,7 @@ static int stop_outside_entries(struct attempt *attempt, uint64_t *stopped_at)
         pid_t in_the_way = clear_entries(attach, tracee);
         if (in_the_way == 0)
             return 0;
-        for (size_t i = 0; i < tracee->thread_count; i++)
-            tracee->threads[i].moved = false;
+        tracee_forget_moves(tracee);
         tracee_resume(tracee);
         if (stops == ENTRY_ATTEMPTS) {
             attempt->outcome->refusal = ATTACH_BUSY;
@@ -520,12 +519,11 @@ static int attach_to(struct attempt *attempt)
                          "again",
                          (int)pid);
     }
-    if (code < 0) {
-        for (size_t i = 0; i < tracee->thread_count; i++)
-            tracee->threads[i].moved = false;
-    }
+    if (code < 0)
+        tracee_forget_moves(tracee);
     tracee_resume(tracee);
     outcome->stopped_us = tracee->resumed_us - stopped_at;
+    outcome->calls_cut = tracee->calls_cut;
     return code;
 }
 

@@ -60,6 +60,7 @@ int remove_client(struct installed_client *client, struct tracee *tracee,
         uint64_t stopped = tracee->resumed_us - began;
         if (stopped > outcome->stopped_us)
             outcome->stopped_us = stopped;
+        outcome->calls_cut = tracee->calls_cut;
         outcome->code_restored = restored == 0;
         if (code < 0 || restored < 0)
             return code < 0 ? code : restored;

@@ -210,8 +210,8 @@ static void check_stop(struct tracee_thread *thread)
 {
     int status;
     siginfo_t info = {0};
-    int code = waitid(P_PID, (id_t)thread->tid, &info,
-                      WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    int code =
+        waitid(P_PID, (id_t)thread->tid, &info, WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
     if ((code == 0 && info.si_pid == 0) || (code < 0 && errno == EINTR))
         return;
     bool is_stop = code == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED);
@@ -361,11 +361,35 @@ int tracee_stop(struct tracee *tracee)
     return code;
 }
 
+struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
+{
+    if (!thread->stopped || thread->gone)
+        return NULL;
+    if (!thread->has_registers && registers_read(thread->tid, &thread->registers) < 0)
+        return NULL;
+    thread->has_registers = true;
+    return &thread->registers;
+}
+
+/* Let a call that our stop would end with EINTR be made again. Return false if it fails. */
+static bool restart_call(struct tracee_thread *thread)
+{
+    struct user_regs_struct *registers = tracee_registers(thread);
+    if (registers == NULL)
+        return true;
+    enum registers_call call = registers_restart_call(thread->tid, registers);
+    thread->moved |= call == REGISTERS_CALL_RESTARTS;
+    return call != REGISTERS_CALL_FAILS;
+}
+
 /* Release a seized thread if it has stopped by now. Return false if it has not. */
 static bool release_if_stopped(pid_t tid)
 {
     struct tracee_thread thread = {.tid = tid};
     check_stop(&thread);
+    restart_call(&thread);
+    if (thread.moved)
+        registers_write(tid, &thread.registers);
     if (thread.stopped)
         tracee_request(PTRACE_DETACH, tid, NULL, NULL);
     return thread.stopped || thread.gone;
@@ -432,8 +456,16 @@ void tracee_move(struct tracee *tracee)
     }
 }
 
+void tracee_forget_moves(struct tracee *tracee)
+{
+    for (size_t i = 0; i < tracee->thread_count; i++)
+        tracee->threads[i].moved = tracee->threads[i].has_registers = false;
+}
+
 void tracee_resume(struct tracee *tracee)
 {
+    for (size_t i = 0; i < tracee->thread_count; i++)
+        tracee->calls_cut += !restart_call(&tracee->threads[i]);
     tracee_move(tracee);
     for (size_t i = 0; i < tracee->thread_count; i++) {
         struct tracee_thread *thread = &tracee->threads[i];
@@ -444,14 +476,4 @@ void tracee_resume(struct tracee *tracee)
     tracee->thread_count = 0;
     tracee->resumed_us = now_us();
     restore_priority(tracee);
-}
-
-struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
-{
-    if (!thread->stopped || thread->gone)
-        return NULL;
-    if (!thread->has_registers && registers_read(thread->tid, &thread->registers) < 0)
-        return NULL;
-    thread->has_registers = true;
-    return &thread->registers;
 }

@@ -43,11 +43,12 @@ struct tracee {
     unsigned patience_ms;         /* TRACEE_STOP_MS, unless the caller sets it */
     uint64_t syscall_instruction; /* address of a system call instruction; the caller finds it */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` follows syscall_instruction */
-    bool is_held; /* the process, one thread, is seized and stopped already */
+    bool is_held;                 /* the process, one thread, is seized and stopped already */
     pid_t stuck;                  /* a thread that did not stop in time */
     bool stuck_without_processor; /* it got no processor */
     bool priority_raised;         /* we have real-time priority until the threads continue */
     int own_policy, own_priority;
+    unsigned calls_cut;  /* system calls that failed with EINTR because of our stops */
     uint64_t resumed_us; /* when the last thread was released, CLOCK_MONOTONIC */
 
     /* During system calls. */
@@ -76,6 +77,9 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid);
 /* Write the registers of moved threads to the kernel, so that they continue from the new place if
  * we are killed. Call it once the new place exists, and before the old one is removed. */
 void tracee_move(struct tracee *tracee);
+
+/* Leave threads where they are whose registers were changed and not written yet. */
+void tracee_forget_moves(struct tracee *tracee);
 
 /* Release threads that did not stop in time but are stopped now. Return how many have not stopped.
  */

@@ -190,6 +190,19 @@ def test_threads_in_system_calls():
         check(process.wait() == 0, "the program failed")
 
 
+def test_interrupted_calls():
+    """No call fails with EINTR because its thread was stopped, and each does for a signal that it handles."""
+    with tempfile.TemporaryDirectory() as directory:
+        process = subprocess.Popen([program("interrupted_calls")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        check(process.stdout.readline() == b"waiting\n", "it begins")
+        for _ in range(20):
+            outcome, heap = profile(process.pid, directory, "-d", "20")
+            check(outcome.status == 0, repr(outcome.stderr[-400:]))
+        out, err = process.communicate(timeout=harness.TIMEOUT)
+        check(process.returncode == 0 and not err, f"status {process.returncode}: {err}")
+        check(int(out.split()[0]) > 20, f"it was interrupted too rarely: {out}")
+
+
 def test_threads():
     """A process with 500 busy threads is profiled."""
     with tempfile.TemporaryDirectory() as directory:

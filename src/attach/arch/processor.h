@@ -35,6 +35,18 @@ long registers_write(pid_t tid, const struct user_regs_struct *registers);
 void registers_set_call(struct user_regs_struct *registers, uint64_t instruction, uint64_t frame,
                         uint64_t sigreturn, long number, const uint64_t arguments[6]);
 
+/* What our stop of a thread did to the system call that it was in. */
+enum registers_call {
+    REGISTERS_CALL_GOES_ON, /* or there was none */
+    REGISTERS_CALL_RESTARTS,
+    REGISTERS_CALL_FAILS, /* with EINTR */
+};
+
+/* Some calls fail with EINTR if their thread is stopped, without any signal. Change the registers
+ * of such a call so that the kernel restarts it, unless the thread handles a signal first. A
+ * timeout begins anew. */
+enum registers_call registers_restart_call(pid_t tid, struct user_regs_struct *registers);
+
 /* Return whether the thread sleeps for a time, or is about to continue such a sleep. */
 bool registers_sleep(const struct user_regs_struct *registers);
 

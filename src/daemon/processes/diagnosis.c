@@ -212,6 +212,8 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         say("earlier allocations are not part of this profile.");
     say("Its threads were stopped for %.1f ms then, and for %.1f ms at the end.",
         facts->attach_stopped_us / 1e3, (double)facts->detach_stopped_us / 1e3);
+    if (facts->calls_cut > 0)
+        say("%u of its system calls failed with EINTR because of that.", facts->calls_cut);
     if (facts->others_wanted)
         say("%s", diagnosis_of_attached);
 }

@@ -43,6 +43,7 @@ struct diagnosis_facts {
     bool others_wanted; /* heaps other than malloc's are wanted; an attached client does not see
                            them */
     uint64_t attach_stopped_us, detach_stopped_us;
+    unsigned calls_cut; /* system calls that failed with EINTR because of these stops */
     /* For a program that began during the session: how long after its start the profiler attached,
      * and how long it was known in all; 0: not such a program. Without start_was_reported these are
      * upper bounds. */

@@ -433,6 +433,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     renew_image(target);
     target->restrictions = process_info_restrictions(target->info.pid);
     target->attach_stopped_us = outcome.stopped_us;
+    target->calls_cut = outcome.calls_cut;
     target->python = outcome.python;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
     note_unexported_allocator(target);
@@ -463,6 +464,7 @@ static void detach(struct target *target)
     int code = attach_close(target->attach, &outcome, &error);
     target->attach = NULL;
     target->detach_stopped_us = outcome.stopped_us;
+    target->calls_cut += outcome.calls_cut;
     const char *what = code < 0 ? error.message : outcome.left;
     if (what[0] != 0)
         remark_add(target->attach_remark, sizeof(target->attach_remark),

@@ -86,6 +86,7 @@ struct target {
                                    own hello */
     enum attach_python python;  /* attached to: whether python.object is counted */
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
+    unsigned calls_cut; /* system calls that failed with EINTR because of that */
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
      * bound; 0: unknown. */
     uint64_t began_us, attached_us;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers, system calls and signal frames of aarch64. */
 #include <elf.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -40,6 +41,19 @@ void registers_set_call(struct user_regs_struct *registers, uint64_t instruction
     registers->regs[8] = (uint64_t)number;
     for (unsigned i = 0; i < 6; i++)
         registers->regs[i] = arguments[i];
+}
+
+/* Here the kernel has decided before the stop whether it restarts the call, and its first argument
+ * is overwritten by the result: nothing can be changed. */
+enum registers_call registers_restart_call(pid_t tid, struct user_regs_struct *registers)
+{
+    int number = -1;
+    struct iovec vector = {&number, sizeof(number)};
+    if ((int64_t)registers->regs[0] != -EINTR ||
+        tracee_request(PTRACE_GETREGSET, tid, (void *)NT_ARM_SYSTEM_CALL, &vector) < 0 ||
+        number < 0)
+        return REGISTERS_CALL_GOES_ON;
+    return REGISTERS_CALL_FAILS;
 }
 
 /* The kernel has already taken back an interrupted call: only its number is left. */

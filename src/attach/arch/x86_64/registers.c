@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers, system calls and signal frames of x86-64. */
+#include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -46,6 +47,53 @@ bool registers_sleep(const struct user_regs_struct *registers)
     const int64_t restart_block = -516; /* ERESTART_RESTARTBLOCK */
     return (int64_t)registers->orig_rax >= 0 &&
            ((int64_t)registers->rax == restart_block || registers->rax == SYS_restart_syscall);
+}
+
+/* Return whether the call has done nothing when it fails with EINTR, and may be made again.
+ * signal(7) has those that fail if their thread is only stopped, or that have a timeout of their
+ * socket. close() has closed its descriptor then, and of ioctl() nothing is known. */
+static bool may_be_made_again(uint64_t number)
+{
+    switch (number) {
+    case SYS_accept:
+    case SYS_accept4:
+    case SYS_connect:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_epoll_wait:
+    case SYS_getrandom:
+    case SYS_io_getevents:
+    case SYS_io_pgetevents:
+    case SYS_io_uring_enter:
+    case SYS_read: /* inotify */
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmmsg:
+    case SYS_recvmsg:
+    case SYS_rt_sigtimedwait:
+    case SYS_semop:
+    case SYS_semtimedop:
+    case SYS_sendmmsg:
+    case SYS_sendmsg:
+    case SYS_sendto:
+    case SYS_write:
+    case SYS_writev:
+        return true;
+    default:
+        return false;
+    }
+}
+
+enum registers_call registers_restart_call(pid_t tid, struct user_regs_struct *registers)
+{
+    const int64_t restart_without_handler = -514; /* ERESTARTNOHAND */
+    (void)tid;
+    if ((int64_t)registers->orig_rax < 0 || (int64_t)registers->rax != -EINTR)
+        return REGISTERS_CALL_GOES_ON;
+    if (!may_be_made_again(registers->orig_rax))
+        return REGISTERS_CALL_FAILS;
+    registers->rax = (uint64_t)restart_without_handler;
+    return REGISTERS_CALL_RESTARTS;
 }
 
 int own_call_enter(struct tracee *tracee)
