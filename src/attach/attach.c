@@ -20,6 +20,7 @@
 #include "attach/inject.h"
 #include "attach/installed_client.h"
 #include "attach/locate.h"
+#include "attach/memory_sharers.h"
 #include "attach/permission.h"
 #include "attach/process.h"
 #include "attach/python_heap.h"
@@ -56,6 +57,7 @@ struct attempt {
     struct tracee tracee;
     struct located located;
     struct python_heap python;
+    struct memory_sharers sharers;
     struct image image;
     uint64_t base; /* address of the image in the process */
     struct attach_outcome *outcome;
@@ -477,6 +479,20 @@ static int check_filters(struct attempt *attempt)
     return code;
 }
 
+/* Refuse a process whose memory is another process's, too. */
+static int check_sharers(struct attempt *attempt)
+{
+    pid_t pid = attempt->attach->pid, sharer = memory_sharers_look(&attempt->sharers);
+    if (sharer == 0)
+        return 0;
+    attempt->outcome->refusal = ATTACH_BUSY;
+    return error_set(attempt->error, -EAGAIN,
+                     "process %d shares its memory with process %d (vfork before an exec, or clone "
+                     "with CLONE_VM), which would run while code is changed: try again when one of "
+                     "them has ended or become another program",
+                     (int)pid, (int)sharer);
+}
+
 static int attach_to(struct attempt *attempt)
 {
     struct tracee *tracee = &attempt->tracee;
@@ -491,7 +507,9 @@ static int attach_to(struct attempt *attempt)
         return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
                          (int)pid);
     }
-    int code = remove_orphans(&attempt->process, tracee, outcome, error);
+    int code = check_sharers(attempt);
+    if (code == 0)
+        code = remove_orphans(&attempt->process, tracee, outcome, error);
     if (code == 0)
         code = prepare(attempt);
     if (code == 0) {
@@ -503,6 +521,8 @@ static int attach_to(struct attempt *attempt)
 
     outcome->threads = (unsigned)tracee->thread_count;
     code = permission_check_stopped(pid, outcome, error);
+    if (code == 0)
+        code = check_sharers(attempt); /* it may have made one until it was stopped */
     if (code == 0)
         code = check_filters(attempt);
     if (code == 0 && !code_is_unchanged(attempt->attach, tracee)) {
@@ -537,6 +557,7 @@ static int begin_attempt(struct attempt *attempt, pid_t pid, enum attach_moment 
         return error_set(attempt->error, -ENOMEM, "out of memory");
     attempt->attach->pid = pid;
     attempt->attach->start_time = start_time_of(pid);
+    attempt->sharers.pid = pid;
     int code = process_read(&attempt->process, pid, moment, attempt->outcome, attempt->error);
     if (code < 0)
         return code;
@@ -552,6 +573,7 @@ static int begin_attempt(struct attempt *attempt, pid_t pid, enum attach_moment 
 static int end_attempt(struct attempt *attempt, pid_t pid, int code)
 {
     tracee_close(&attempt->tracee);
+    memory_sharers_clear(&attempt->sharers);
     image_free(&attempt->image);
     executable_symbols_close(attempt->process.symbols);
     process_clear(&attempt->process);
@@ -608,7 +630,7 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     free(attach);
     if (code < 0)
         return error_set(error, code, "cannot take the profiler out of process %d: %s", (int)pid,
-                         strerror(-code));
+                         outcome->left[0] != 0 ? outcome->left : strerror(-code));
     return 0;
 }
 
@@ -632,6 +654,8 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     struct attempt attempt = {.outcome = outcome, .error = error};
     int code = begin_attempt(&attempt, pid, ATTACH_WHILE_IT_RUNS);
+    if (code == 0)
+        code = check_sharers(&attempt);
     if (code == 0)
         code = prepare(&attempt);
     code = end_attempt(&attempt, pid, code);

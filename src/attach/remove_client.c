@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "attach/inject.h"
+#include "attach/memory_sharers.h"
 #include "attach/seccomp_filter.h"
 #include "attach/stop_checks.h"
 #include "util/clock.h"
@@ -34,6 +35,33 @@ static void pause_ms(unsigned ms)
     nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
 }
 
+/* Stop the process while no other one shares its memory. Return 0, a negative errno, or -EBUSY with
+ * the reason in outcome->left. A child of vfork() is gone soon. */
+static int stop_alone(struct tracee *tracee, uint64_t deadline_us, struct attach_outcome *outcome)
+{
+    struct memory_sharers sharers = {.pid = tracee->pid};
+    int code = -EBUSY;
+    do {
+        pid_t sharer = memory_sharers_look(&sharers);
+        if (sharer == 0)
+            code = tracee_stop(tracee);
+        if (code == 0 && (sharer = memory_sharers_look(&sharers)) != 0) {
+            tracee_resume(tracee);
+            code = -EBUSY;
+        }
+        if (code != -EBUSY)
+            break;
+        snprintf(outcome->left, sizeof(outcome->left),
+                 "process %d, which shares its memory, would run while code is changed",
+                 (int)sharer);
+        pause_ms(REMOVE_PAUSE_MS);
+    } while (clock_read_us(CLOCK_MONOTONIC) < deadline_us);
+    memory_sharers_clear(&sharers);
+    if (code == 0)
+        outcome->left[0] = '\0';
+    return code;
+}
+
 int remove_client(struct installed_client *client, struct tracee *tracee,
                   struct attach_outcome *outcome)
 {
@@ -41,7 +69,7 @@ int remove_client(struct installed_client *client, struct tracee *tracee,
     uint64_t deadline_us = clock_read_us(CLOCK_MONOTONIC) + REMOVE_PATIENCE_MS * 1000;
     for (int attempt = 0; attempt < REMOVE_ATTEMPTS; attempt++) {
         uint64_t began = clock_read_us(CLOCK_MONOTONIC);
-        int code = tracee_stop(tracee);
+        int code = stop_alone(tracee, deadline_us, outcome);
         if (code < 0)
             return code;
         outcome->threads = (unsigned)tracee->thread_count;

@@ -203,6 +203,61 @@ def test_interrupted_calls():
         check(int(out.split()[0]) > 20, f"it was interrupted too rarely: {out}")
 
 
+class Sharing:
+    """The program shared_memory, told by lines."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([program("shared_memory")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        check(self.process.stdout.readline() == b"ready\n", "it begins")
+
+    def tell(self, word):
+        self.process.stdin.write(word + b"\n")
+        return int(self.process.stdout.readline())
+
+    def check_refused(self, pid, directory, sharer):
+        doctor = run([TOOL, "doctor", "-p", str(pid)])
+        check(b"shares its memory with process %d " % sharer in doctor.stdout, f"doctor: {doctor.stdout}")
+        outcome, _ = profile(pid, directory, "-d", "100")
+        check(outcome.status != 0 and b"shares its memory" in outcome.stderr, f"-p: {outcome}")
+
+    def end(self):
+        self.process.stdin.close()
+        check(self.process.stdout.readline() == b"unchanged\n", "its code was changed")
+        check(self.process.wait() == 0, "it failed")
+
+
+def test_child_of_vfork():
+    """A child of vfork has its parent's memory, which its exec would leave changed: both are refused until then."""
+    with tempfile.TemporaryDirectory() as directory:
+        sharing = Sharing()
+        child = sharing.tell(b"vfork")
+        sharing.check_refused(child, directory, sharing.process.pid)
+        sharing.process.stdin.write(b"x")
+        check(sharing.process.stdout.readline() == b"on\n", "the parent goes on")
+        outcome, _ = profile(sharing.process.pid, directory, "-d", "100")
+        check(outcome.status == 0, f"after the exec: {outcome}")
+        os.kill(child, signal.SIGKILL)
+        sharing.end()
+
+
+def test_peer_with_the_same_memory():
+    """A process by clone(CLONE_VM) would run while code is changed: attaching waits for its end, and so does leaving."""
+    with scene() as (daemon, directory):
+        sharing = Sharing()
+        peer = sharing.tell(b"peer")
+        sharing.check_refused(sharing.process.pid, directory, peer)
+        os.kill(peer, signal.SIGKILL)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(sharing.process.pid))
+        attached(daemon, sharing.process)
+        peer = sharing.tell(b"peer")
+        session.end()
+        check("shares its memory" in remark_of(session.report(), sharing.process.pid), remark_of(session.report(), sharing.process.pid))
+        os.kill(peer, signal.SIGKILL)
+        outcome, _ = profile(sharing.process.pid, directory, "-d", "100", environment=daemon.environment)
+        check(outcome.status == 0, f"once it is alone: {outcome}")
+        sharing.end()
+
+
 def test_threads():
     """A process with 500 busy threads is profiled."""
     with tempfile.TemporaryDirectory() as directory:

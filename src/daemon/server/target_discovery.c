@@ -487,7 +487,8 @@ static const char *explain_entry(const struct discovery_entry *entry)
                "attach to.";
     case DISCOVERY_BUSY:
         return "The profiler tried to attach until the session ended: a thread could not be "
-               "stopped, or was in code that the profiler has to change.";
+               "stopped, or was in code that the profiler has to change, or another process shares "
+               "its memory.";
     case DISCOVERY_CLAIMED:
         return "Continuous mode has it, and had not handed it over when the session ended.";
     default:

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compare the memory of processes by kcmp(). */
+#include "attach/memory_sharers.h"
+
+#include <dirent.h>
+#include <linux/kcmp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "util/array.h"
+
+static bool shares(pid_t one, pid_t other)
+{
+    return syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+}
+
+pid_t memory_sharers_look(struct memory_sharers *sharers)
+{
+    struct memory_sharers now = {.pid = sharers->pid};
+    pid_t found = 0;
+    size_t next = 0; /* both lists have the order of /proc, by pid */
+    DIR *processes = opendir("/proc");
+    struct dirent *entry;
+    while (processes != NULL && found == 0 && (entry = readdir(processes)) != NULL) {
+        pid_t pid = atoi(entry->d_name);
+        if (pid <= 0 || pid == sharers->pid)
+            continue;
+        while (next < sharers->count && sharers->known[next] < pid)
+            next++;
+        bool is_known = next < sharers->count && sharers->known[next] == pid;
+        if (!is_known && shares(sharers->pid, pid))
+            found = pid;
+        else if (ARRAY_ADD(&now.known, &now.count, &now.capacity, pid) < 0)
+            continue; /* it is looked at again */
+    }
+    if (processes != NULL)
+        closedir(processes);
+    memory_sharers_clear(sharers);
+    *sharers = now;
+    return found;
+}
+
+void memory_sharers_clear(struct memory_sharers *sharers)
+{
+    free(sharers->known);
+    sharers->known = NULL;
+    sharers->count = sharers->capacity = 0;
+}
