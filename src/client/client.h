@@ -204,4 +204,15 @@ static inline bool client_count(size_t size)
     return likely(thread != NULL) && client_take(thread, size);
 }
 
+/* Larger alignments are rare: no page of any size is larger. */
+#define CLIENT_PLAIN_ALIGNMENT_MAX (UINT64_C(1) << 30)
+
+/* Return whether no allocator refuses this alignment. The hot path counts a call before it is made,
+ * so a call that its arguments could make fail takes the slow path, which counts it afterwards. */
+static inline bool client_is_plain_alignment(size_t alignment)
+{
+    return (alignment & (alignment - 1)) == 0 &&
+           alignment - sizeof(void *) < CLIENT_PLAIN_ALIGNMENT_MAX;
+}
+
 #endif

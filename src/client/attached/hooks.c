@@ -202,24 +202,25 @@ static void *hook_realloc(void *memory, size_t size)
 
 static int hook_posix_memalign(void **memory, size_t alignment, size_t size)
 {
-    struct attached_thread *thread = hook_count(size);
-    if (likely(thread != NULL))
+    struct attached_thread *thread;
+    if (likely(client_is_plain_alignment(alignment) && (thread = hook_count(size)) != NULL))
         return PASS(thread, int, POSIX_MEMALIGN(memory, alignment, size));
     return entry_posix_memalign(memory, alignment, size);
 }
 
 static void *hook_aligned_alloc(size_t alignment, size_t size)
 {
-    struct attached_thread *thread = hook_count(size);
-    if (likely(thread != NULL))
+    struct attached_thread *thread;
+    if (likely(client_is_plain_alignment(alignment) && (size & (alignment - 1)) == 0 &&
+               (thread = hook_count(size)) != NULL))
         return PASS(thread, void *, ALIGNED_ALLOC(alignment, size));
     return entry_aligned_alloc(alignment, size);
 }
 
 static void *hook_memalign(size_t alignment, size_t size)
 {
-    struct attached_thread *thread = hook_count(size);
-    if (likely(thread != NULL))
+    struct attached_thread *thread;
+    if (likely(client_is_plain_alignment(alignment) && (thread = hook_count(size)) != NULL))
         return PASS(thread, void *, MEMALIGN(alignment, size));
     return entry_memalign(alignment, size);
 }

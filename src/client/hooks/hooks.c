@@ -57,21 +57,23 @@ EXPORT void *reallocarray(void *memory, size_t count, size_t size)
 
 EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
 {
-    if (likely(client_count(size)))
+    if (likely(client_is_plain_alignment(alignment) && client_count(size)))
         return real.posix_memalign(memory, alignment, size);
     return entry_posix_memalign(memory, alignment, size);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size)
 {
-    if (likely(client_count(size)))
+    /* Some allocators want a size that is a multiple of the alignment, as C does. */
+    if (likely(client_is_plain_alignment(alignment) && (size & (alignment - 1)) == 0 &&
+               client_count(size)))
         return real.aligned_alloc(alignment, size);
     return entry_aligned_alloc(alignment, size);
 }
 
 EXPORT void *memalign(size_t alignment, size_t size)
 {
-    if (likely(client_count(size)))
+    if (likely(client_is_plain_alignment(alignment) && client_count(size)))
         return real.memalign(alignment, size);
     return entry_memalign(alignment, size);
 }
