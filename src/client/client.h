@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "client/arch/counter.h"
+#include "client/arch/thread_block.h"
 #include "wire/barrier.h"
 #include "wire/ring.h"
 
@@ -107,6 +108,20 @@ struct client {
 
 extern HIDDEN struct client client;
 
+/* Return whether the loader has relocated this library. Before that, an IFUNC resolver of a library
+ * that it relocates earlier may call the hooks. They only pass its calls on: no pointer that the
+ * linker has filled in can be used yet, nor any function of another library. */
+static inline bool client_is_relocated(void)
+{
+#if defined(HEAPPROFD_ATTACHED) || defined(HEAPPROFD_NO_HOOKS)
+    return true; /* nothing is called earlier */
+#else
+    /* Its own address, from the loader's relocation. */
+    extern HIDDEN const void *volatile client_own_address;
+    return likely(client_own_address == &client_own_address);
+#endif
+}
+
 /* pymalloc's SMALL_REQUEST_THRESHOLD. */
 #define PYMALLOC_BYTES_MAX 512u
 
@@ -147,15 +162,24 @@ struct client_cell {
 /* The cell of a thread without a slot: always NULL. */
 extern HIDDEN struct client_cell client_no_slot;
 
-/* This thread's cell, as its distance from client_no_slot. A thread without a cell has distance 0,
+/*
+ * This thread's cell, as its distance from client_no_slot. A thread without a cell has distance 0,
  * which needs no relocation: an IFUNC resolver may allocate before the loader has copied initial
- * values. Initial-exec TLS costs one %fs-relative load and never allocates. It takes 8 bytes of
- * static TLS. */
-extern HIDDEN __thread uintptr_t client_cell_distance __attribute__((tls_model("initial-exec")));
+ * values. Before the loader has relocated this library, the variable's offset reads 0, so the
+ * member that is read is a word of the thread's control block: one that is 0.
+ *
+ * Initial-exec TLS costs one %fs-relative load and never allocates.
+ */
+struct client_thread {
+    uintptr_t unused[ARCH_THREAD_BLOCK_ZERO_WORD];
+    uintptr_t cell_distance;
+};
+extern HIDDEN __thread struct client_thread client_thread
+    __attribute__((tls_model("initial-exec")));
 
 static inline struct client_cell *client_own_cell(void)
 {
-    return (struct client_cell *)((uintptr_t)&client_no_slot + client_cell_distance);
+    return (struct client_cell *)((uintptr_t)&client_no_slot + client_thread.cell_distance);
 }
 
 static inline struct ring_thread **client_cell(void)

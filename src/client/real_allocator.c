@@ -7,9 +7,12 @@
 #include "client/elf_lookup.h"
 #include "client/libc/libc.h"
 #include "client/libc/musl.h"
+#include "client/sample/sample.h"
 #include "client/system.h"
 
-static const char *const cxx_names[CXX_FUNCTIONS] = {
+/* Nothing here needs a relocation: an IFUNC resolver may allocate before this library has been
+ * relocated. */
+static const char cxx_names[CXX_FUNCTIONS][40] = {
     [CXX_NEW] = "_Znwm",
     [CXX_NEW_ARRAY] = "_Znam",
     [CXX_NEW_NOTHROW] = "_ZnwmRKSt9nothrow_t",
@@ -32,23 +35,16 @@ static const char *const cxx_names[CXX_FUNCTIONS] = {
     [CXX_DELETE_ARRAY_ALIGNED_NOTHROW] = "_ZdaPvSt11align_val_tRKSt9nothrow_t",
 };
 
-static const char *allocator_name = "";
+static const char *allocator_name;
 
-/* A constructor may call free before anything has called malloc. */
-static void free_at_first(void *memory)
-{
-    real_resolve();
-    real.free(memory);
-}
-
-struct real_functions real = {.free = free_at_first};
+struct real_functions real;
 
 const char *real_allocator_name(void)
 {
 #ifdef HEAPPROFD_NO_HOOKS
     return ""; /* nobody's malloc is profiled */
 #else
-    return allocator_name;
+    return allocator_name != NULL ? allocator_name : "";
 #endif
 }
 
@@ -134,6 +130,9 @@ void real_resolve(void)
     resolve_cxx();
     musl_replace_callers_of_hooks();
     real.malloc = found_malloc.address;
+#ifndef HEAPPROFD_NO_HOOKS
+    store_relaxed(&sample_live_set.near, LIVE_SET_NEAR_NOTHING);
+#endif
 }
 
 /* --- substitutes if no C++ library is loaded, yet something calls its functions --- */

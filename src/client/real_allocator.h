@@ -41,7 +41,7 @@ typedef void (*cxx_release)(void *, size_t, size_t);
 
 struct real_functions {
     void *(*malloc)(size_t);
-    void (*free)(void *); /* resolves itself at its first call; never NULL */
+    void (*free)(void *);
     void *(*calloc)(size_t, size_t);
     void *(*realloc)(void *, size_t);
     void *(*reallocarray)(void *, size_t, size_t);

@@ -37,5 +37,17 @@ def test_failed_calls():
             check(figures["0"] == figures["100000"], f"{name} at {interval}: failed calls count: {figures}")
 
 
+def test_early():
+    """A library may allocate while the loader relocates it, before it has relocated the client's."""
+    if not os.path.exists(program("early")):
+        harness.skip("there are no indirect functions")
+    for interval in (1, 4096):
+        ours, profile = harness.same_with_and_without([program("early")], interval)
+        check(ours.status == 0, f"at {interval}: status {ours.status} {ours.stderr}")
+        if check(profile is not None, f"at {interval}: no profile") and interval == 1:
+            check_truth(profile, ours.stdout, "early")
+            check(profile.lost() == {}, f"lost {profile.lost()}")
+
+
 if __name__ == "__main__":
     harness.main()

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "wire/barrier.h"
+
 static inline void counter_add_own(uint64_t *counter, uint64_t value)
 {
 #if defined(__x86_64__)
@@ -28,6 +30,22 @@ static inline bool counter_subtract_own(uint64_t *counter, uint64_t value)
     return below;
 #else
     return (int64_t)__atomic_sub_fetch(counter, value, __ATOMIC_RELAXED) < 0;
+#endif
+}
+
+/* Return whether the byte at base + *distance + index is not 0. Any thread may change both words.
+ * (gcc makes two instructions of an atomic load and its use.) */
+static inline bool counter_is_set(const uint8_t *base, const uintptr_t *distance, uintptr_t index)
+{
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+    bool is_set;
+    __asm__ volatile("addq %[distance], %[index]\n\tcmpb $0, (%[base],%[index])"
+                     : "=@ccne"(is_set), [index] "+&r"(index)
+                     : [distance] "m"(*distance), [base] "r"(base)
+                     : "cc");
+    return is_set;
+#else
+    return load_relaxed((const uint8_t *)((uintptr_t)base + load_relaxed(distance) + index)) != 0;
 #endif
 }
 

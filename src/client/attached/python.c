@@ -17,9 +17,7 @@
 #define HEAP_PYTHON 1u
 
 /* A set without addresses, until the heap has begun. */
-static uint8_t nothing_near[LIVE_SET_NEAR_NOTHING_COUNTERS];
-static const struct live_set no_addresses = {.near = nothing_near,
-                                             .near_shift = LIVE_SET_NEAR_NOTHING_SHIFT};
+static const struct live_set no_addresses = {.near_shift = LIVE_SET_NEAR_NOTHING_SHIFT};
 
 struct python_count python_count = {.live = &no_addresses, .heap = HEAP_PYTHON};
 

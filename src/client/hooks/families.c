@@ -653,6 +653,8 @@ EXPORT void *dlsym(void *handle, const char *name)
     void *(*look_up)(void *, const char *) = real.dlsym;
     if (look_up == NULL)
         look_up = real_next("dlsym");
+    if (unlikely(!client_is_relocated()))
+        return look_up(handle, name);
     bool is_due = load_relaxed(&client.process->families_due) != 0;
     bool may_look = load_relaxed(&client.process->families_may_look) != 0;
     if (unlikely(is_due) && may_look)

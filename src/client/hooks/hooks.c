@@ -45,7 +45,10 @@ EXPORT_HOT void *calloc(size_t count, size_t size)
 
 EXPORT_HOT void *realloc(void *memory, size_t size)
 {
-    if (likely(!live_set_might_hold(&sample_live_set, (uintptr_t)memory) && client_count(size)))
+    struct ring_thread *thread = load_relaxed(client_cell());
+    if (likely(thread != NULL) &&
+        likely(!live_set_might_hold(&sample_live_set, (uintptr_t)memory)) &&
+        likely(client_take(thread, size)))
         return real.realloc(memory, size);
     return entry_realloc(memory, size);
 }
@@ -90,28 +93,33 @@ EXPORT void *pvalloc(size_t size)
 
 EXPORT_HOT void free(void *memory)
 {
-    sample_check_free(memory);
+    if (unlikely(live_set_has_near(&sample_live_set, (uintptr_t)memory))) {
+        if (unlikely(real.free == NULL))
+            real_resolve(); /* a constructor may call free before anything has called malloc */
+        else
+            sample_free_near(memory);
+    }
     real.free(memory);
 }
 
 EXPORT void cfree(void *memory)
 {
-    sample_check_free(memory);
     real_resolve();
+    sample_check_free(memory);
     real.cfree(memory);
 }
 
 EXPORT void free_sized(void *memory, size_t size)
 {
-    sample_check_free(memory);
     real_resolve();
+    sample_check_free(memory);
     real.free_sized(memory, size);
 }
 
 EXPORT void free_aligned_sized(void *memory, size_t alignment, size_t size)
 {
-    sample_check_free(memory);
     real_resolve();
+    sample_check_free(memory);
     real.free_aligned_sized(memory, alignment, size);
 }
 

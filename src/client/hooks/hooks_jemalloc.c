@@ -28,6 +28,7 @@ __attribute__((constructor(101))) static void resolve_at_start(void)
 
 void dallocx(void *memory, int flags)
 {
+    real_resolve();
     sample_check_free(memory);
     dallocx_function release = load_relaxed(&next_dallocx);
     if (release == NULL) {
@@ -42,6 +43,7 @@ void dallocx(void *memory, int flags)
 
 void sdallocx(void *memory, size_t size, int flags)
 {
+    real_resolve();
     sample_check_free(memory);
     sdallocx_function release = load_relaxed(&next_sdallocx);
     if (release == NULL) {

@@ -51,18 +51,23 @@ static struct {
 
 static bool is_resolved;
 
-/* Look the functions up, at start-up before there are threads. Idempotent. */
-static __attribute__((constructor(101))) void resolve(void)
+static void look_up(void)
 {
-    if (load_acquire(&is_resolved))
-        return;
-    ranges_init();
     next.mmap = elf_lookup_next("mmap", 1).address;
     next.mmap64 = elf_lookup_next("mmap64", 1).address;
     next.mremap = elf_lookup_next("mremap", 1).address;
     next.munmap = elf_lookup_next("munmap", 1).address;
     next.brk = elf_lookup_next("brk", 1).address;
     next.sbrk = elf_lookup_next("sbrk", 1).address;
+}
+
+/* Look the functions up, at start-up before there are threads. Idempotent. */
+static __attribute__((constructor(101))) void resolve(void)
+{
+    if (load_acquire(&is_resolved))
+        return;
+    ranges_init();
+    look_up();
     store_release(&is_resolved, true);
 }
 
@@ -72,6 +77,10 @@ static __attribute__((constructor(101))) void resolve(void)
 static inline __attribute__((always_inline)) bool is_unprofiled(void)
 {
     uint32_t id = load_acquire(&heaps_mmap);
+    if (unlikely(!client_is_relocated())) {
+        look_up();
+        return true;
+    }
     return likely(load_relaxed(&client.process->heap_states[id]) == HEAP_IDLE) &&
            likely(!heaps_should_check());
 }

@@ -21,6 +21,7 @@
 #include "client/libc/libc.h"
 #include "client/libc/musl.h"
 #include "client/probes.h"
+#include "client/real_allocator.h"
 #include "client/sample/adaptive.h"
 #include "client/sample/context.h"
 #include "client/sample/live_set.h"
@@ -37,7 +38,7 @@ static struct client_process process_at_start; /* until wiped memory is mapped *
 struct client client = {.process = &process_at_start};
 
 struct client_cell client_no_slot;
-__thread uintptr_t client_cell_distance;
+__thread struct client_thread client_thread;
 
 static bool is_set_up;        /* stays true in a forked child */
 static uint32_t has_deepbind; /* as in struct ring_control; a forked child inherits the libraries */
@@ -59,6 +60,7 @@ static struct unwind_process unwinding_facts(void)
 static int set_up(void)
 {
 #ifndef HEAPPROFD_NO_HOOKS
+    real_resolve();
     if (musl_is_too_old())
         return -ENOTSUP;
 #endif

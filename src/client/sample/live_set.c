@@ -60,6 +60,8 @@ _Static_assert(BUCKET_SHIFT + LEVEL_GROWTH_SHIFT * (LIVE_SET_LEVELS - 3) == BUCK
 /* Addresses of one region share a bucket of the first levels. */
 #define BUCKET_REGION_SHIFT 8
 
+struct live_set_nothing live_set_nothing = {.anything = {UINT8_MAX, UINT8_MAX}};
+
 /* --- memory --- */
 
 static bool is_limited(int resource)
@@ -139,7 +141,8 @@ static int map_counters(struct live_set *set, bool rarely_full)
     for (int level = 1; level <= levels_reserved(set); level++)
         store_release(&set->deeper[level],
                       (struct live_set_bucket *)(void *)(counters + level_start(set, level)));
-    store_release(&set->near, counters + LIVE_SET_COUNTERS);
+    store_release(&set->near,
+                  (uintptr_t)(counters + LIVE_SET_COUNTERS) - (uintptr_t)&live_set_nothing);
     return 0;
 }
 
@@ -159,13 +162,18 @@ static struct live_set_bucket *map_level(struct live_set *set, int level)
     return table;
 }
 
+static uint8_t *near_counters(const struct live_set *set)
+{
+    return set->counters + LIVE_SET_COUNTERS;
+}
+
 /* Make live_set_has_near() true for every address: a counter of 255 stays. It may be called at any
  * time. A thread that frees an address sees the shift with which the address was inserted, or a
  * newer one. Counters of an older shift stay as they are. */
 static void say_always_near(struct live_set *set)
 {
-    store_relaxed(&set->near[0], UINT8_MAX);
-    store_relaxed(&set->near[1], UINT8_MAX);
+    store_relaxed(&near_counters(set)[0], UINT8_MAX);
+    store_relaxed(&near_counters(set)[1], UINT8_MAX);
     store_release(&set->near_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
 }
 
@@ -177,7 +185,7 @@ static bool counts_near(const struct live_set *set)
 static uint8_t *near_counter(const struct live_set *set, uint64_t address)
 {
     uint64_t stretch = address >> (load_relaxed(&set->count_shift) & 63);
-    return &set->near[stretch & (LIVE_SET_NEAR_COUNTERS - 1)];
+    return &near_counters(set)[stretch & (LIVE_SET_NEAR_COUNTERS - 1)];
 }
 
 static uint32_t near_shift_for(uint64_t interval_bytes)

@@ -30,8 +30,10 @@
 #define HEAPPROFD_CLIENT_SAMPLE_LIVE_SET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+#include "client/arch/counter.h"
 #include "client/arch/vector.h"
 #include "wire/barrier.h"
 
@@ -57,8 +59,9 @@ struct live_set_bucket {
 } __attribute__((aligned(64)));
 
 struct live_set {
-    /* LIVE_SET_NEAR_COUNTERS: the addresses in each 2^near_shift bytes. */
-    uint8_t *near;
+    /* LIVE_SET_NEAR_COUNTERS: the addresses in each 2^near_shift bytes. As the distance from
+     * live_set_nothing, which needs no relocation. */
+    uintptr_t near;
     uint32_t near_shift;
     uint32_t count_shift; /* near_shift when frees ask the filter; LIVE_SET_NEAR_NOTHING_SHIFT: it
                              does not count */
@@ -78,13 +81,18 @@ struct live_set {
     uint16_t near_collisions;
 };
 
-/* Two counters of 0 and a shift that leaves one bit of an address: the filter of a set that is not
- * initialized, and holds nothing. */
-#define LIVE_SET_NEAR_NOTHING_COUNTERS 2
+/* The filter of a set that is not initialized: a shift that leaves one bit of an address, and for
+ * that two counters. Those of `nothing` are 0. Those of `anything` are not: a free takes the slow
+ * path until the real functions are known. */
 #define LIVE_SET_NEAR_NOTHING_SHIFT 63u
+extern __attribute__((visibility("hidden"))) struct live_set_nothing {
+    uint8_t nothing[2], anything[2];
+} live_set_nothing;
+#define LIVE_SET_NEAR_NOTHING 0
+#define LIVE_SET_NEAR_ANYTHING offsetof(struct live_set_nothing, anything)
 
 /* Initialize an empty set for this interval. Return 0 or -ENOMEM. A set that is searched before
- * that has LIVE_SET_NEAR_NOTHING_COUNTERS. */
+ * that has LIVE_SET_NEAR_NOTHING_SHIFT. */
 int live_set_init(struct live_set *set, uint64_t interval_bytes);
 /* The same for blocks that are at least 32 bytes apart, mostly. */
 int live_set_init_for_malloc(struct live_set *set, uint64_t interval_bytes);
@@ -158,19 +166,15 @@ static inline __attribute__((always_inline)) void live_set_prefetch(const struct
     __builtin_prefetch(live_set_line(set, address), 1);
 }
 
-static inline uint8_t *live_set_near(const struct live_set *set, uint64_t address)
-{
-    /* Acquire: a thread that sees a table's shift sees the table. Other threads read during init.
-     */
-    uint64_t stretch = address >> (load_acquire(&set->near_shift) & 63);
-    return &load_relaxed(&set->near)[stretch & (LIVE_SET_NEAR_COUNTERS - 1)];
-}
-
 /* Return false only if the set certainly has no address in the same small stretch of memory as this
  * one. */
 static inline bool live_set_has_near(const struct live_set *set, uint64_t address)
 {
-    return load_relaxed(live_set_near(set, address)) != 0;
+    /* Acquire: a thread that sees a table's shift sees the table. Other threads read during init.
+     */
+    uint64_t stretch = address >> (load_acquire(&set->near_shift) & 63);
+    return counter_is_set(live_set_nothing.nothing, &set->near,
+                          stretch & (LIVE_SET_NEAR_COUNTERS - 1));
 }
 
 /* The thread sanitizer must see atomic loads. (gcc and clang announce it differently.) */

@@ -77,9 +77,14 @@ struct scratch {
     struct interpreter_merge merge;
 } __attribute__((aligned(64)));
 
+#if defined(HEAPPROFD_ATTACHED) || defined(HEAPPROFD_NO_HOOKS)
+#define SAMPLE_NEAR_AT_START LIVE_SET_NEAR_NOTHING
+#else
+#define SAMPLE_NEAR_AT_START LIVE_SET_NEAR_ANYTHING
+#endif
+
 static const struct live_set_line no_live_addresses;
-static const uint8_t nothing_near[LIVE_SET_NEAR_NOTHING_COUNTERS];
-struct live_set sample_live_set = {.near = (uint8_t *)nothing_near,
+struct live_set sample_live_set = {.near = SAMPLE_NEAR_AT_START,
                                    .near_shift = LIVE_SET_NEAR_NOTHING_SHIFT,
                                    .level0 = (struct live_set_line *)&no_live_addresses};
 
@@ -539,7 +544,7 @@ static void account_allocation(const void *memory, size_t size, bool nested,
 
 void sample_allocation(const void *memory, size_t size, const struct unwind_registers *caller)
 {
-    if (memory == NULL)
+    if (memory == NULL || unlikely(!client_is_relocated()))
         return;
     struct thread_passage passage;
     thread_enter(&passage);
@@ -650,7 +655,7 @@ void sample_free_range(uintptr_t start, uintptr_t end)
 
 int sample_free_for_realloc(const void *memory)
 {
-    return memory != NULL ? record_free(memory) : 0;
+    return memory != NULL && client_is_relocated() ? record_free(memory) : 0;
 }
 
 void sample_record_unfree(struct ring_thread *thread, const struct sample_freed *freed)

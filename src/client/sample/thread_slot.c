@@ -73,14 +73,14 @@ static bool enter_slot(struct ring_thread *thread)
     store_relaxed(&cells[index].next_is_python, 0); /* perhaps the last owner's */
     store_relaxed(&cells[index].family, 0);
     store_relaxed(&cells[index].thread, thread);
-    client_cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
+    client_thread.cell_distance = (uintptr_t)&cells[index] - (uintptr_t)&client_no_slot;
     return true;
 }
 
 /* Return this thread's number in an earlier session; RING_THREADS_MAX: none. */
 static uint32_t number_before(void)
 {
-    if (client_cell_distance == 0)
+    if (client_thread.cell_distance == 0)
         return RING_THREADS_MAX;
     return (uint32_t)(client_own_cell() - cells);
 }
