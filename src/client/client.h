@@ -71,6 +71,7 @@ struct client_process {
     uint32_t modules_checked_ms;
     uint32_t slot_to_check;       /* next slot to check for a thread that has ended */
     uint32_t threads_numbered;    /* slots that a thread has, or had */
+    uint32_t passes_without_slot; /* calls that pass before one looks for a slot (thread_slot.h) */
     uint32_t interval_index;      /* of the sampling interval in force (client/sample/adaptive.h) */
     uint32_t lengthened_ms;       /* time of the last doubling */
     uint32_t served_doublings;    /* the last value of asked_doublings that was taken */

@@ -41,9 +41,11 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
                               "late",
                               NULL, TRACE_LOSS_COUNT, TRACE_LOSES_FREES,
                               LOST(TRACE_LOST_ABANDONED)},
-    [TRACE_LOST_FREE] = {"free", "hp_lost_free", "lost",
-                         "frees in signal handlers, which do not wait for the profiler", NULL,
-                         TRACE_LOSS_COUNT, TRACE_LOSES_FREES, LOST(TRACE_LOST_FREE)},
+    [TRACE_LOST_FREE] =
+        {"free", "hp_lost_free", "lost",
+         "frees in signal handlers, which do not wait for the profiler, or of threads "
+         "beyond the 16,384th",
+         NULL, TRACE_LOSS_COUNT, TRACE_LOSES_FREES, LOST(TRACE_LOST_FREE)},
     [TRACE_LOST_ALLOCATIONS] = {"allocations", "hp_lost_allocations", "lost",
                                 "allocations whose samples never arrived", NULL, TRACE_LOSS_COUNT,
                                 TRACE_LOSES_SAMPLES, LOST(TRACE_LOST_ALLOCATIONS)},

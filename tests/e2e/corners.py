@@ -14,6 +14,8 @@ import harness
 from harness import check, program
 from robust import check_truth
 
+PRELOAD = os.path.join(harness.BUILD, "libheapprofd_preload.so")
+
 
 def test_failed_calls():
     """A call that fails because of its arguments is no allocation, at any interval, preloaded and (static
@@ -47,6 +49,39 @@ def test_early():
         if check(profile is not None, f"at {interval}: no profile") and interval == 1:
             check_truth(profile, ours.stdout, "early")
             check(profile.lost() == {}, f"lost {profile.lost()}")
+
+
+def check_threads(name):
+    command = [program(name), "16600"]
+    bare = harness.run(command)
+    if bare.status == 77:
+        harness.skip("there cannot be so many threads")
+    check(bare.status == 0, f"{name} without us: status {bare.status} {bare.stderr}")
+    preloaded = harness.run(command, env={**os.environ, "LD_PRELOAD": PRELOAD})
+    preloaded.check_same(bare, f"{name} preloaded", stderr=False)
+    calls = {}
+    for threads in (100, 200, 16600):
+        what = f"{name} {threads}"
+        ours, profile = harness.profile([program(name), str(threads)], 1 << 30)
+        print(f"{what}: {ours.stderr.decode().splitlines()[0]}")
+        check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
+        if not check(profile is not None, f"{what}: no profile"):
+            return
+        lost = profile.lost()
+        check(set(lost) == ({"no thread slot"} if threads > 16384 else set()), f"{what}: lost {lost}")
+        calls[threads] = profile.process().process.exact_calls + lost.get("no thread slot", 0)
+    # Each thread adds the same number of calls, its own and those of its creation.
+    expected = calls[100] + (calls[200] - calls[100]) // 100 * (16600 - 100)
+    check(calls[16600] == expected, f"{name}: {calls} calls, counted or lost, expected {expected}")
+
+
+def test_threads_over():
+    """Threads beyond the number of slots run on as fast as others. Their calls are counted as lost: no call is
+    in neither figure. The static program is attached to."""
+    for name in ("threads_over", "threads_over_static"):
+        if os.path.exists(program(name)):
+            check_threads(name)
+
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes calls that fail because their arguments are wrong, as often as the argument says. They leave
- * no memory, so they are no allocations. */
+/* Makes calls that fail because their arguments are wrong, as often as the argument says. They
+ * leave no memory, so they are no allocations. */
 #include <errno.h>
 #include <string.h>
 

@@ -69,7 +69,7 @@ struct hook_call hook_call_begin(const struct unwind_registers *caller, bool pas
     }
     if (thread != NULL)
         check_owner(thread);
-    if (thread_slot_get() == NULL)
+    if (thread_slot_get() == NULL) /* counted as lost */
         return call;
     call.thread = thread_table_own();
     if (call.thread != NULL && passing)

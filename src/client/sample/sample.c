@@ -546,6 +546,10 @@ void sample_allocation(const void *memory, size_t size, const struct unwind_regi
 {
     if (memory == NULL || unlikely(!client_is_relocated()))
         return;
+    if (unlikely(load_relaxed(client_cell()) == NULL) && thread_slot_is_not_due()) {
+        thread_slot_lose_call();
+        return;
+    }
     struct thread_passage passage;
     thread_enter(&passage);
     if (unlikely(passage.thread == NULL)) {
@@ -615,8 +619,12 @@ static int account_free(const void *memory)
     if (client_state() != CLIENT_ACTIVE)
         return 0;
     struct ring_thread *thread = thread_slot_get();
-    if (thread == NULL)
+    if (unlikely(thread == NULL)) {
+        /* Reported when the address is next freed or sampled, as in write_free(). */
+        live_set_insert(&sample_live_set, (uintptr_t)memory);
+        sample_lose(RING_LOST_FREE);
         return 0;
+    }
     const struct sample_freed freed = {
         .address = (uintptr_t)memory, .ordinal = (uint32_t)thread->calls, .live = &sample_live_set};
     uint64_t begun_ns = overhead_begin_event(sample_free_number(&freed));

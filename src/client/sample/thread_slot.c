@@ -15,6 +15,10 @@
 /* Slots that a newcomer checks for a thread that has ended: one balances its own
  * slot, one more catches up. */
 #define SLOTS_CHECKED 2
+/* The same once each slot has had a thread, and how many calls of threads without a slot pass
+ * before one checks again. A check takes about a third of a microsecond. */
+#define SLOTS_CHECKED_OF_ALL 16
+#define PASSES_WITHOUT_SLOT 512
 
 static struct unwind_stack_bounds *bounds; /* wiped on fork */
 
@@ -223,9 +227,10 @@ static uint32_t find_number(uint32_t own_tid)
     if (before < RING_THREADS_MAX && load_relaxed(&owners[before]) == own_tid)
         return before;
     uint32_t used = load_relaxed(&client.process->threads_numbered);
-    for (int i = 0; used > 0 && i < SLOTS_CHECKED; i++) {
+    int checked = used < RING_THREADS_MAX ? SLOTS_CHECKED : SLOTS_CHECKED_OF_ALL;
+    for (int i = 0; used > 0 && i < checked; i++) {
         uint32_t number = add_relaxed(&client.process->slot_to_check, 1) % used;
-        if (claim_if_gone(number, own_tid))
+        if (claim_fresh(number) || claim_if_gone(number, own_tid))
             return number;
     }
     while (used < RING_THREADS_MAX) {
@@ -235,9 +240,7 @@ static uint32_t find_number(uint32_t own_tid)
             return used;
         used++;
     }
-    for (uint32_t number = 0; number < RING_THREADS_MAX; number++)
-        if (claim_fresh(number) || claim_if_gone(number, own_tid))
-            return number;
+    store_relaxed(&client.process->passes_without_slot, PASSES_WITHOUT_SLOT);
     return RING_THREADS_MAX;
 }
 
@@ -276,6 +279,8 @@ static struct ring_thread *take_slot(void)
     struct ring_thread *thread = own_slot();
     if (likely(thread != NULL))
         return thread;
+    if (thread_slot_is_not_due())
+        return NULL;
 
     long own_tid = system_call(SYS_gettid);
     uint32_t tid = (uint32_t)own_tid, number = RING_THREADS_MAX;
@@ -290,6 +295,7 @@ static struct ring_thread *take_slot(void)
             return thread;
         store_release(&thread->tid, 0);
         store_release(&owners[number], 0);
+        store_relaxed(&client.process->passes_without_slot, PASSES_WITHOUT_SLOT);
     }
     return NULL;
 }
@@ -298,7 +304,7 @@ struct ring_thread *thread_slot_find(void)
 {
     struct ring_thread *thread = take_slot();
     if (unlikely(thread == NULL))
-        add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+        thread_slot_lose_call();
     return thread;
 }
 

@@ -5,6 +5,9 @@
  * A thread takes a slot at its first allocation. A later newcomer takes the slot over when it finds
  * that the thread has ended. So neither a pthread key, which may allocate, nor a hook of thread
  * creation is needed.
+ *
+ * If as many threads run as there are slots, further ones have none. The number of their calls is
+ * counted as lost. Looking for a slot takes system calls, so few of these calls do it.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_THREAD_SLOT_H
 #define HEAPPROFD_CLIENT_SAMPLE_THREAD_SLOT_H
@@ -19,6 +22,23 @@
 
 /* Map the cells and the stack bounds. Return 0 or -ENOMEM. */
 int thread_slot_init(void);
+
+/* Return whether a thread without a slot should not look for one: a thread has looked a moment ago,
+ * and found none. Each call lets one thread pass. */
+static inline bool thread_slot_is_not_due(void)
+{
+    uint32_t *passes = &client.process->passes_without_slot, left = load_relaxed(passes);
+    if (likely(left == 0))
+        return false;
+    store_relaxed(passes, left - 1); /* threads may lose each other's */
+    return true;
+}
+
+/* Count a call of a thread without a slot as lost. */
+static inline void thread_slot_lose_call(void)
+{
+    add_relaxed(&client.control->lost[RING_LOST_NO_THREAD_SLOT], 1);
+}
 
 /* The way of thread_slot_get() that always works. */
 struct ring_thread *thread_slot_find(void);
