@@ -4,6 +4,7 @@
 #include "attach/inject.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
@@ -15,6 +16,10 @@
 #include "util/pass_descriptor.h"
 #include "util/process_files.h"
 #include "wire/ring.h"
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
@@ -53,7 +58,8 @@ static uint64_t find_place(const struct process *process, uint64_t near, size_t 
 {
     uint64_t best = 0, gap_start = LOWEST;
     struct process_stat stat;
-    bool is_below_heap = process_stat_read(process->pid, &stat) && stat.heap_start != 0;
+    bool is_below_heap =
+        process_stat_read(process_living_thread(process->pid), &stat) && stat.heap_start != 0;
     for (size_t i = 0; i < process->region_count; gap_start = process->regions[i++].end) {
         uint64_t gap_end = process->regions[i].start;
         bool is_of_heap = is_below_heap && gap_end > stat.heap_start;
@@ -108,6 +114,15 @@ static long call(struct injection *injection, const char *what, long number, uin
         injection->code = error_set(injection->error, (int)result, "the process cannot %s: %s",
                                     what, strerror((int)-result));
     return result;
+}
+
+/* Open a descriptor by which those of the process can be taken: of a thread that still has them.
+ * Return it, or a negative errno: -EINVAL if the kernel has no descriptors of threads. */
+static int open_descriptor_of(pid_t pid)
+{
+    pid_t living = process_living_thread(pid);
+    int fd = pidfd_open(living, living == pid ? 0 : PIDFD_THREAD);
+    return fd < 0 ? -errno : fd;
 }
 
 /* Duplicate a descriptor of the target into this process. */
@@ -326,10 +341,15 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
 {
     struct injection injection = {
         .tracee = tracee, .memfd = -1, .pair = {-1, -1}, .ring_fd = -1, .error = error};
-    injection.pidfd = pidfd_open(tracee->pid, 0);
+    injection.pidfd = open_descriptor_of(tracee->pid);
+    if (injection.pidfd == -EINVAL)
+        return error_set(error, -ENOTSUP,
+                         "the first thread of process %d has ended, and this kernel cannot pass a "
+                         "descriptor to such a process (Linux 6.9 can)",
+                         (int)tracee->pid);
     if (injection.pidfd < 0)
-        return error_set(error, -errno, "cannot hold on to process %d: %s", (int)tracee->pid,
-                         strerror(errno));
+        return error_set(error, injection.pidfd, "cannot hold on to process %d: %s",
+                         (int)tracee->pid, strerror(-injection.pidfd));
     long mapped = call(&injection, "map memory where its allocator reaches it", SYS_mmap, base,
                        image->total, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, UINT64_MAX, 0);
@@ -379,9 +399,9 @@ int inject_map_page(struct tracee *tracee, uint64_t scratch, const char *name, c
                     size_t bytes, uint64_t *address)
 {
     struct injection injection = {.tracee = tracee, .scratch = scratch, .memfd = -1};
-    injection.pidfd = pidfd_open(tracee->pid, 0);
+    injection.pidfd = open_descriptor_of(tracee->pid);
     if (injection.pidfd < 0)
-        return -errno;
+        return injection.pidfd;
     map_page(&injection, name, from, bytes, address);
     close_in_target(&injection, &injection.memfd);
     close(injection.pidfd);

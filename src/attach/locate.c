@@ -17,6 +17,7 @@
 #include "reader/file_reader.h"
 #include "reader/program_debug_file.h"
 #include "util/base_name.h"
+#include "util/process_files.h"
 #include "util/regular_file.h"
 
 /* Limits of bytes that are searched for instructions: per mapping, and in total. */
@@ -156,7 +157,7 @@ struct executable_symbols *executable_symbols_open(pid_t pid)
 {
     char path[64];
     struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return NULL;
@@ -179,7 +180,7 @@ static bool runs_same_program(const struct executable_symbols *symbols, pid_t pi
 {
     char path[64];
     struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return false;
@@ -474,7 +475,7 @@ static void mark_throwing(struct located *located)
 static void name_executable(struct located *located, const struct process *process)
 {
     char path[64], link[4096];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(process->pid));
     ssize_t length = readlink(path, link, sizeof(link) - 1);
     link[length > 0 ? length : 0] = 0;
     snprintf(located->allocator, sizeof(located->allocator), "%.63s", base_name(link));
@@ -499,7 +500,7 @@ static int refuse(const struct process *process, bool is_static, struct attach_o
     struct program_debug_file debug;
     char path[64], reason[PROGRAM_MISSING_BYTES] = "none of its libraries defines malloc";
     outcome->refusal = ATTACH_UNSUPPORTED;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(process->pid));
     int fd = is_static ? regular_file_open(path, &status) : -1;
     const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
     if (fd >= 0) {

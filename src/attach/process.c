@@ -86,7 +86,7 @@ static int check_executable(const struct process *process, struct attach_outcome
     char path[64];
     char head[ELF_MACHINE_HEAD_BYTES], name[ELF_MACHINE_NAME_BYTES];
     struct elf_machine machine;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process->pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(process->pid));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         int reason = errno;
@@ -95,8 +95,7 @@ static int check_executable(const struct process *process, struct attach_outcome
         refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         if (reason == ENOENT || reason == ESRCH)
             return error_set(error, -ESRCH,
-                             "pid %d has ended or is ending, or its first thread has ended: it can "
-                             "no longer be inspected",
+                             "pid %d has ended or is ending: it can no longer be inspected",
                              (int)process->pid);
         return error_set(error, -ESRCH, "cannot open the executable of pid %d: %s",
                          (int)process->pid, strerror(reason));

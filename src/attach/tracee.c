@@ -51,7 +51,7 @@ int tracee_open(struct tracee *tracee, pid_t pid)
     tracee->pid = pid;
     tracee->patience_ms = TRACEE_STOP_MS;
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/mem", (int)process_living_thread(pid));
     tracee->memory_fd = open(path, O_RDWR | O_CLOEXEC);
     return tracee->memory_fd < 0 ? -errno : 0;
 }
@@ -122,6 +122,36 @@ static int add_thread(struct tracee *tracee, pid_t tid)
                                               : -ENOMEM;
 }
 
+/* Read one line of a thread's directory in /proc. Return false if the thread has ended. */
+static bool read_about(pid_t pid, pid_t tid, const char *name, char *line, int size)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    bool got = fgets(line, size, file) != NULL;
+    fclose(file);
+    return got;
+}
+
+/* Return the letter of the thread's state; 'X' if it is gone. */
+static char state_of(pid_t pid, pid_t tid)
+{
+    char line[512];
+    struct process_stat stat;
+    return read_about(pid, tid, "stat", line, sizeof(line)) && process_stat_parse(line, &stat)
+               ? stat.state
+               : 'X';
+}
+
+/* Return whether the thread is a first thread that has ended before others: it stays until they
+ * have ended, too. It can be neither traced nor released, and no stop of it is reported. */
+static bool has_ended(pid_t pid, pid_t tid)
+{
+    return state_of(pid, tid) == 'Z';
+}
+
 /* Threads of any process that were seized and have not stopped yet. Unless it is released, such a
  * thread stays stopped as long as we live. */
 static struct {
@@ -141,7 +171,7 @@ static bool is_pending(pid_t tid)
 pid_t tracee_pending_of(pid_t pid)
 {
     for (size_t i = 0; i < pending_count; i++) {
-        if (pending[i].pid == pid)
+        if (pending[i].pid == pid && !has_ended(pid, pending[i].tid))
             return pending[i].tid;
     }
     return 0;
@@ -167,6 +197,8 @@ static int seize_new(struct tracee *tracee)
         pid_t tid = atoi(entry->d_name);
         if (tid <= 0 || is_known(tracee, tid))
             continue;
+        if (is_pending(tid) && has_ended(tracee->pid, tid))
+            continue;
         if (is_pending(tid)) {
             /* Seized at an earlier attempt, and still not stopped. */
             tracee->stuck = tid;
@@ -177,14 +209,8 @@ static int seize_new(struct tracee *tracee)
         long result = tracee_request(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
         if (result == -ESRCH || (result == -EPERM && kill(tid, 0) != 0))
             continue; /* it has ended */
-        if (result == -EPERM && tracee->thread_count > 0) {
-            /* A leader that has ended before its threads cannot be traced. */
-            char state[64];
-            snprintf(state, sizeof(state), "/proc/%d/task/%d/exe", (int)tracee->pid, (int)tid);
-            char link[8];
-            if (readlink(state, link, sizeof(link)) < 0)
-                continue;
-        }
+        if (result == -EPERM && has_ended(tracee->pid, tid))
+            continue;
         code = result < 0 ? (int)result : add_thread(tracee, tid);
         if (code == 0) {
             tracee_request(PTRACE_INTERRUPT, tid, NULL, NULL);
@@ -232,35 +258,11 @@ static void check_stop(struct tracee_thread *thread)
     tracee_request(PTRACE_CONT, thread->tid, NULL, (void *)(intptr_t)signal);
 }
 
-/* Read one line of a thread's directory in /proc. Return false if the thread has ended. */
-static bool read_about(const struct tracee *tracee, pid_t tid, const char *name, char *line,
-                       int size)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)tracee->pid, (int)tid, name);
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return false;
-    bool got = fgets(line, size, file) != NULL;
-    fclose(file);
-    return got;
-}
-
-/* Return whether the thread runs, or would run if it had a processor. */
-static bool is_runnable(const struct tracee *tracee, pid_t tid)
-{
-    char line[512];
-    if (!read_about(tracee, tid, "stat", line, sizeof(line)))
-        return false;
-    const char *state = strrchr(line, ')'); /* after its name, which may contain anything */
-    return state != NULL && strncmp(state, ") R", 3) == 0;
-}
-
 /* Return the nanoseconds that the thread has run so far; 0: unknown. */
 static unsigned long long time_on_processor(const struct tracee *tracee, pid_t tid)
 {
     char line[128];
-    if (!read_about(tracee, tid, "schedstat", line, sizeof(line)))
+    if (!read_about(tracee->pid, tid, "schedstat", line, sizeof(line)))
         return 0;
     return strtoull(line, NULL, 10);
 }
@@ -273,7 +275,7 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
     do {
         heartbeat_send();
         nanosleep(&pause, NULL);
-    } while (time_on_processor(tracee, tid) == ran_ns && is_runnable(tracee, tid) &&
+    } while (time_on_processor(tracee, tid) == ran_ns && state_of(tracee->pid, tid) == 'R' &&
              now_us() < deadline_us);
 }
 
@@ -285,6 +287,27 @@ static void poll_pause(uint64_t began_us)
     nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
 }
 
+static void add_pending(pid_t pid, pid_t tid)
+{
+    if (pending_count == PENDING_MAX)
+        return;
+    pending[pending_count].pid = pid;
+    pending[pending_count++].tid = tid;
+}
+
+/* Return whether the thread, which has not stopped so far, runs, or would run if it had a
+ * processor. If it is a first thread that ended after we had seized it, leave it out: its end is
+ * reported, and must be taken, when all others have ended. */
+static bool is_still_coming(const struct tracee *tracee, struct tracee_thread *thread)
+{
+    char state = state_of(tracee->pid, thread->tid);
+    if (state == 'Z') {
+        thread->gone = true;
+        add_pending(tracee->pid, thread->tid);
+    }
+    return state == 'R' || state == 'Z';
+}
+
 /* Wait until all threads are stopped. A thread is stuck if no check found it runnable during our
  * whole patience. One check is not enough: the thread may be stopping, or wait in the kernel for a
  * moment. */
@@ -293,22 +316,22 @@ static int wait_all(struct tracee *tracee)
     uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
     uint64_t began_us = now_us(), runnable_us = began_us;
     for (;;) {
-        pid_t missing = 0;
+        struct tracee_thread *missing = NULL;
         for (size_t i = 0; i < tracee->thread_count; i++) {
             struct tracee_thread *thread = &tracee->threads[i];
             if (!thread->gone && !thread->stopped)
                 check_stop(thread);
             if (!thread->gone && !thread->stopped)
-                missing = thread->tid;
+                missing = thread;
         }
-        if (missing == 0)
+        if (missing == NULL)
             return 0;
         uint64_t now = now_us(), waited_us = now - began_us;
-        if (waited_us > POLL_LATER_US && is_runnable(tracee, missing))
+        if (waited_us > POLL_LATER_US && is_still_coming(tracee, missing))
             runnable_us = now;
         bool is_blocked = now - runnable_us > patience_us;
         if (is_blocked || waited_us > TRACEE_TURN_MS * UINT64_C(1000)) {
-            tracee->stuck = missing;
+            tracee->stuck = missing->tid;
             tracee->stuck_without_processor = !is_blocked;
             return -ETIMEDOUT;
         }
@@ -415,14 +438,6 @@ unsigned tracee_release_pending(void)
             i++;
     }
     return (unsigned)pending_count;
-}
-
-static void add_pending(pid_t pid, pid_t tid)
-{
-    if (pending_count == PENDING_MAX)
-        return;
-    pending[pending_count].pid = pid;
-    pending[pending_count++].tid = tid;
 }
 
 void tracee_release_later(pid_t pid)

@@ -174,9 +174,10 @@ static long copy_pieces(const struct iovec *local, const struct iovec *remote, s
 {
     if (is_copying_avoided())
         return -EPERM;
-    /* The pid in the caller's own namespace. */
-    long pid = system_call(SYS_getpid);
-    long got = system_call(SYS_process_vm_readv, pid, local, 1, remote, pieces, 0);
+    /* Of this thread, not of the process: its first thread has no memory any more if it has ended.
+     */
+    long tid = system_call(SYS_gettid);
+    long got = system_call(SYS_process_vm_readv, tid, local, 1, remote, pieces, 0);
     if ((got == -EPERM || got == -ENOSYS) && !system_calls_are_forbidden())
         system_avoid_copying();
     return got;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/process_files.h"
+
 /* Beside a process's own labels: heap, cut_by. */
 #define MORE_LABELS 2
 #define LABELS_OF_A_PERIOD (LABELS_MAX + MORE_LABELS)
@@ -17,7 +19,7 @@
 static void find_build_id(struct known_process *process, const struct profile *profile)
 {
     char link[32], path[4096];
-    snprintf(link, sizeof(link), "/proc/%d/exe", (int)process->pid);
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_living_thread(process->pid));
     ssize_t length = process->has_build_id ? -1 : readlink(link, path, sizeof(path) - 1);
     if (length <= 0)
         return;

@@ -109,7 +109,7 @@ static void set_from_file(struct labels *labels, pid_t pid, const char *file)
     struct stat status;
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    snprintf(root, sizeof(root), "/proc/%d/root", (int)pid);
+    snprintf(root, sizeof(root), "/proc/%d/root", (int)process_living_thread(pid));
     int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     int fd = directory < 0 ? -1 : (int)syscall(SYS_openat2, directory, file, &how, sizeof(how));
     if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/process_files.h"
 #include "util/regular_file.h"
 
 #define PATH_BYTES 4096
@@ -28,8 +29,9 @@ static bool has_its_name(const char *link, const char *path)
 static int open_mapped(const struct target_mapping *mapping, struct stat *status)
 {
     char link[96];
-    snprintf(link, sizeof(link), "/proc/%d/map_files/%llx-%llx", (int)mapping->pid,
-             (unsigned long long)mapping->start, (unsigned long long)mapping->end);
+    snprintf(link, sizeof(link), "/proc/%d/map_files/%llx-%llx",
+             (int)process_living_thread(mapping->pid), (unsigned long long)mapping->start,
+             (unsigned long long)mapping->end);
     if (!mapping->has_build_id && !has_its_name(link, mapping->path))
         return -1;
     return regular_file_open(link, status);

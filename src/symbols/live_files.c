@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "util/process_files.h"
 #include "util/process_maps.h"
 
 /* A process may have 65530 mappings, unless its administrator allowed more. */
@@ -48,8 +49,8 @@ static int offer_mapping(pid_t process, const char *path, live_file_sink *sink, 
     for (unsigned i = 0; i < LINES_MAX && process_maps_next(&maps, &map); i++) {
         if (!is_of_file(&map, path))
             continue;
-        snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, (int)process,
-                 map.start, map.end);
+        snprintf(name, sizeof(name), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
+                 (int)process_living_thread(process), map.start, map.end);
         result = sink(context, name);
         break; /* the other mappings of this path are of the same file */
     }
@@ -65,12 +66,13 @@ int live_files_each(const pid_t *processes, size_t count, const char *path, live
     if (*path != '/')
         return 0;
     for (size_t i = 0; i < count && result == 0; i++) {
-        snprintf(name, sizeof(name), "/proc/%d/exe", (int)processes[i]);
+        snprintf(name, sizeof(name), "/proc/%d/exe", (int)process_living_thread(processes[i]));
         result = sink(context, name);
         if (result == 0)
             result = offer_mapping(processes[i], path, sink, context);
-        if (result == 0 && snprintf(name, sizeof(name), "/proc/%d/root%s", (int)processes[i],
-                                    path) < (int)sizeof(name))
+        if (result == 0 &&
+            snprintf(name, sizeof(name), "/proc/%d/root%s",
+                     (int)process_living_thread(processes[i]), path) < (int)sizeof(name))
             result = sink(context, name);
     }
     return result;

@@ -16,10 +16,66 @@
  * ending process: neither has memory or an executable. */
 #define FLAG_KERNEL_THREAD 0x200000u
 
+/* Room for "/proc/PID/". */
+#define DIRECTORY_BYTES 32
+
+/* Return whether a thread has no program any more, because it has ended or is a kernel thread.
+ * `directory` is relative to the open directory `at`. */
+static bool lacks_program(int at, const char directory[DIRECTORY_BYTES])
+{
+    char path[DIRECTORY_BYTES + 8], link[8];
+    snprintf(path, sizeof(path), "%sexe", directory);
+    return readlinkat(at, path, link, sizeof(link)) < 0 && (errno == ENOENT || errno == ESRCH);
+}
+
+/* Return the first thread of the process that has a program; 0: there is none. */
+static pid_t find_living(int at, const char directory[DIRECTORY_BYTES])
+{
+    char path[DIRECTORY_BYTES + 8];
+    snprintf(path, sizeof(path), "%stask", directory);
+    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *tasks = fd < 0 ? NULL : fdopendir(fd);
+    if (tasks == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    char thread[DIRECTORY_BYTES];
+    pid_t tid;
+    do {
+        tid = process_list_next(tasks);
+        snprintf(thread, sizeof(thread), "%d/", (int)tid);
+    } while (tid != 0 && lacks_program(fd, thread));
+    closedir(tasks);
+    return tid;
+}
+
+pid_t process_living_thread(pid_t pid)
+{
+    char directory[DIRECTORY_BYTES];
+    snprintf(directory, sizeof(directory), "/proc/%d/", (int)pid);
+    pid_t living = lacks_program(AT_FDCWD, directory) ? find_living(AT_FDCWD, directory) : pid;
+    return living != 0 ? living : pid;
+}
+
+int process_directory_open(int directory, const char *name)
+{
+    static const char here[DIRECTORY_BYTES];
+    char path[64];
+    pid_t living = lacks_program(directory, here) ? find_living(directory, here) : 0;
+    if (living != 0)
+        snprintf(path, sizeof(path), "task/%d/%s", (int)living, name);
+    int fd = openat(directory, living != 0 ? path : name, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
 int process_file_open(pid_t pid, const char *name)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+    bool is_of_thread =
+        strcmp(name, "stat") == 0 || strcmp(name, "status") == 0 || strcmp(name, "comm") == 0;
+    snprintf(path, sizeof(path), "/proc/%d/%s",
+             (int)(is_of_thread ? pid : process_living_thread(pid)), name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
@@ -157,7 +213,7 @@ static void take_line(const char *line, struct process_status *status)
     else if (line[0] == 'G')
         sscanf(line, "Gid: %u %u %u %u", &gid[0], &gid[1], &gid[2], &gid[3]);
     /* The last number is that of the innermost namespace. */
-    if (strncmp(line, "NSpid:", 6) == 0 && strrchr(line, '\t') != NULL)
+    if (strncmp(line, "NStgid:", 7) == 0 && strrchr(line, '\t') != NULL)
         status->inner_pid = (pid_t)strtol(strrchr(line, '\t'), NULL, 10);
 }
 
@@ -165,7 +221,7 @@ int process_status_read(pid_t pid, struct process_status *status)
 {
     char path[64], *line = NULL;
     size_t size = 0;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)process_living_thread(pid));
     FILE *file = fopen(path, "re");
     if (file == NULL)
         return errno == ENOENT ? -ESRCH : -errno;
@@ -191,7 +247,7 @@ bool process_shares(pid_t pid, const char *link)
 {
     char path[64], own[64];
     struct stat theirs, ours;
-    snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, link);
+    snprintf(path, sizeof(path), "/proc/%d/%s", (int)process_living_thread(pid), link);
     snprintf(own, sizeof(own), "/proc/self/%s", link);
     return stat(path, &theirs) == 0 && stat(own, &ours) == 0 && theirs.st_ino == ours.st_ino &&
            theirs.st_dev == ours.st_dev;
@@ -199,10 +255,10 @@ bool process_shares(pid_t pid, const char *link)
 
 bool process_has_ended(pid_t pid)
 {
-    char path[64], link[8];
+    char directory[DIRECTORY_BYTES];
     struct process_stat stat;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-    if (readlink(path, link, sizeof(link)) >= 0 || (errno != ENOENT && errno != ESRCH))
+    snprintf(directory, sizeof(directory), "/proc/%d/", (int)process_living_thread(pid));
+    if (!lacks_program(AT_FDCWD, directory))
         return false;
     return !process_stat_read(pid, &stat) || !stat.is_kernel_thread;
 }

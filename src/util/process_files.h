@@ -9,7 +9,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Open a file for reading. Return a descriptor or a negative errno. */
+/*
+ * Return a thread of the process that has not ended: the first one (its pid), unless that has ended
+ * before others. What /proc shows of memory, program, root directory and namespaces, it does not
+ * show of an ended thread, so such files are read of this one. Return pid if all have ended, or it
+ * cannot be told.
+ */
+pid_t process_living_thread(pid_t pid);
+
+/* Open a file for reading: "stat", "status" and "comm" of that thread, any other one of its
+ * process. Return a descriptor or a negative errno. */
 int process_file_open(pid_t pid, const char *name);
 
 /* Read a file and end it with a zero byte; what does not fit is left out. Return its length or a
@@ -19,6 +28,9 @@ ssize_t process_file_read(pid_t pid, const char *name, char *buffer, size_t size
 /* Read a file of a process whose directory in /proc is open, like process_file_read(). If the
  * process ends, the directory does not become that of another one. */
 ssize_t process_directory_read(int directory, const char *name, char *buffer, size_t size);
+
+/* Open a file of its process_living_thread(). Return a descriptor or a negative errno. */
+int process_directory_open(int directory, const char *name);
 
 struct process_stat {
     pid_t parent;
@@ -44,17 +56,17 @@ int process_auxiliary_read(pid_t pid, uint64_t type, uint64_t *value);
 /* What is missing in the file is 0, unless noted. */
 struct process_status {
     uint64_t leader, tracer, threads;
-    pid_t inner_pid;                        /* in its own namespace */
-    char state;                             /* 'R', 'Z' and so on */
-    unsigned uid[4], gid[4];                /* real, effective, saved, file system; missing: ~0 */
+    pid_t inner_pid;         /* in its own namespace */
+    char state;              /* 'R', 'Z' and so on */
+    unsigned uid[4], gid[4]; /* real, effective, saved, file system; missing: ~0 */
     uint64_t permitted, effective, ambient, bounding; /* capabilities; permitted missing: all */
-    uint64_t seccomp_mode, seccomp_filters; /* mode: 0 none, 1 strict, 2 filters */
+    uint64_t seccomp_mode, seccomp_filters;           /* mode: 0 none, 1 strict, 2 filters */
     uint64_t anonymous_kb, swapped_kb;
     uint64_t rss_kb, file_kb, shared_kb; /* resident in core; missing: ~0 */
 };
 
-/* Read /proc/PID/status, once, so that its values are of one moment. Return 0 or a negative
- * errno. */
+/* Read /proc/PID/status, once, so that its values are of one moment: that of the process's
+ * process_living_thread(), if that is another. Return 0 or a negative errno. */
 int process_status_read(pid_t pid, struct process_status *status);
 
 /* Return whether a link of the process ("root", "ns/user") leads where ours does. Return false if
@@ -68,11 +80,8 @@ pid_t process_list_next(DIR *proc);
 /* Return Yama's kernel.yama.ptrace_scope; 0 on a kernel without Yama. */
 int process_ptrace_scope(void);
 
-/*
- * Return whether the process has ended or begun to end: it has no memory any more. This also holds
- * for a process whose first thread has ended, whatever its other threads do. It does not hold for a
- * kernel thread, which has no memory either.
- */
+/* Return whether the process has ended or begun to end: none of its threads has memory any more.
+ * This does not hold for a kernel thread, which has no memory either. */
 bool process_has_ended(pid_t pid);
 
 #endif

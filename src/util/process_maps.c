@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/process_files.h"
+
 static const char *skip_blanks(const char *at)
 {
     return at + strspn(at, " \t");
@@ -69,7 +71,7 @@ int process_maps_open_file(struct process_maps *maps, const char *path)
 int process_maps_open(struct process_maps *maps, pid_t pid)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)process_living_thread(pid));
     return process_maps_open_file(maps, path);
 }
 

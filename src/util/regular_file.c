@@ -51,7 +51,7 @@ int regular_file_open_below(int root, const char *path, int flags, struct stat *
 int regular_file_root_of(pid_t pid)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/root", (int)process_living_thread(pid));
     int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return root < 0 ? -errno : root;
 }

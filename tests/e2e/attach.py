@@ -804,15 +804,43 @@ def test_ending_process():
         finally:
             blocking.let_go()
         process.communicate()
-        # A process whose first thread has ended lives on, but cannot be inspected.
-        script = "import ctypes, threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\n" \
-                 "ctypes.CDLL(None).pthread_exit(None)"
-        process = subprocess.Popen([sys.executable, "-c", script])
-        wait_for("its thread's end", lambda: "State:\tZ" in open(f"/proc/{process.pid}/status").read())
-        outcome, _ = profile(process.pid, directory, "-d", "100")
-        check(outcome.status == 1 and b"its first thread has ended" in outcome.stderr, f"{outcome.stderr!r}")
-        process.kill()
-        process.wait()
+
+
+def leave_first_thread(process):
+    """Let the process go on without its first thread. Return the thread whose files in /proc still tell of it."""
+    process.tell("leave")
+    wait_for("its thread's end", lambda: "State:\tZ" in open(f"/proc/{process.pid}/status").read())
+    return max(int(tid) for tid in os.listdir(f"/proc/{process.pid}/task"))
+
+
+def test_first_thread_ended():
+    """A process whose first thread has ended, before the session or during it, is attached to and left like any
+    other; its stacks are whole, and what /proc tells of its memory is in the profile."""
+    with scene() as (daemon, directory):
+        # pthread_exit() loads it otherwise, and the mappings would be others afterwards.
+        environment = {**daemon.environment, "LD_PRELOAD": "libgcc_s.so.1"}
+        for when in ("before", "during"):
+            process = Commanded(environment, preload=False)
+            living = leave_first_thread(process) if when == "before" else process.pid
+            maps, code = maps_of(living), code_of(living)
+            session = Session(daemon, os.path.join(directory, when), "-p", str(process.pid))
+            attached(daemon, process)
+            if when == "during":
+                process.tell("hold 10 100")
+                living = leave_first_thread(process)
+            check(code_of(living) != code, f"{when}: the code is not patched meanwhile")
+            process.tell("hold 1000 100")
+            process.tell("churn 20000 100000")
+            check(session.end() == 0, f"{when}: {session.stderr}")
+            heap = heap_of(session.report(), process.pid)
+            check_figure(heap, "hold_block", "objects", 1010 if when == "during" else 1000)
+            check_figure(heap, "churn_block", "alloc_objects", 20000)
+            check(heap["unwinding_errors"] == 0, f"{when}: {heap['unwinding_errors']} stacks are not whole")
+            ends = {site["frames"][-1]["name"] for site in heap["callsites"] if site["frames"]}
+            check(not any(name.startswith("[") for name in ends), f"{when}: stacks end at {ends}")
+            check(code_of(living) == code and maps_of(living) == maps, f"{when}: something of ours is left")
+            process.tell("churn 1000 100")
+            check(process.end() == 0, f"{when}: the program failed")
 
 
 # The system calls of attaching and of the client, by their numbers on x86-64 and aarch64. The program

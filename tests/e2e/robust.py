@@ -20,6 +20,7 @@ import tempfile
 import time
 
 import harness
+from daemon import figure, report_of
 from harness import check, fail, program
 
 
@@ -96,6 +97,21 @@ def test_children():
             (round(found.alloc_objects), round(found.alloc_space)) == (100, 100000),
             f"--follow-children: child {worker.pid} has {found}",
         )
+
+
+def test_first_thread_ended():
+    """The stacks of a program whose first thread has ended are whole."""
+    lines = b"leave\nhold 1000 100\nchurn 20000 1000\n"
+    with tempfile.TemporaryDirectory() as directory:
+        output = os.path.join(directory, "profile")
+        outcome = harness.run(harness.host_command([program("commanded")], output, 1), lines)
+        check(outcome.status == 0 and outcome.stdout == b"ok\n" * 3, f"{outcome.status}, {outcome.stderr!r}")
+        heap = report_of(output)["heaps"][0]
+        for name, truth in (("hold_block", 1000), ("churn_block", 20000)):
+            check(figure(heap, name, "alloc_objects") == truth, f"{name}: {figure(heap, name, 'alloc_objects')}")
+        check(heap["unwinding_errors"] == 0, f"{heap['unwinding_errors']} stacks are not whole")
+        ends = {site["frames"][-1]["name"] for site in heap["callsites"] if site["frames"]}
+        check(not any(name.startswith("[") for name in ends), f"stacks end at {ends}")
 
 
 def test_signal_storm():

@@ -39,6 +39,7 @@ static long read_own_maps(long number, void *to, size_t bytes);
 #define system_call6(number, a, b, c, d, e, f)                                                     \
     read_own_maps(number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
 #include "client/modules/module_maps.c"
+#include "client/own_files.c"
 
 #define PROCESS_FD (1 << 24) /* stands for the process's directory */
 #define PID 1000000000       /* above the kernel's maximum */
@@ -367,7 +368,7 @@ static void say_status(struct input *input)
     process.threads = 1 + (unsigned)take(input, 1) % 4;
     process.seccomp = (unsigned)take(input, 1) % 3;
     process.filters = (unsigned)take(input, 1);
-    say(file, "\nNStgid:\t%d\nNSpid:\t%d\t%d\nKthread:\t0\nVmPeak:\t 99 kB\nVmSize:\t 99 kB\n", PID,
+    say(file, "\nNStgid:\t%d\t%d\nNSpid:\t%d\nKthread:\t0\nVmPeak:\t 99 kB\nVmSize:\t 99 kB\n", PID,
         PID, process.inner_pid);
     say(file,
         "VmRSS:\t 77 kB\nRssAnon:\t%8llu kB\nRssFile:\t 1 kB\nVmSwap:\t%8llu kB\nThreads:\t%u\n",

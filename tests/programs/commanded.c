@@ -13,12 +13,14 @@
  *   permit WORD N...   the same for all other system calls; set by syscall()
  *   lock               lock all present and future memory (mlockall)
  *   probe              request filters that the kernel refuses
+ *   leave              go on in another thread; the first one ends
  *
  * WORD is kill, trap or errno.
  */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -169,7 +171,31 @@ static int read_line(char *line, size_t size)
     return 1;
 }
 
-int main(void)
+static int obey(void);
+
+static void answer(void)
+{
+    if (write(STDOUT_FILENO, "ok\n", 3) != 3)
+        _exit(1);
+}
+
+static void *go_on(void *first)
+{
+    if (pthread_join((pthread_t)first, NULL) != 0)
+        _exit(95);
+    answer();
+    exit(obey());
+}
+
+static void leave(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, go_on, (void *)pthread_self()) != 0)
+        _exit(94);
+    pthread_exit(NULL);
+}
+
+static int obey(void)
 {
     char line[1024], verb[16], word[8];
     unsigned long count, bytes;
@@ -197,10 +223,16 @@ int main(void)
             filter_calls(line + strlen("forbid ") + strlen(word), word, "allow", set_by_prctl);
         else if (sscanf(line, "permit %7s", word) == 1)
             filter_calls(line + strlen("permit ") + strlen(word), "allow", word, set_by_syscall);
+        else if (strcmp(verb, "leave") == 0)
+            leave();
         else if (strcmp(verb, "exit") == 0)
             _exit((int)count);
-        if (write(STDOUT_FILENO, "ok\n", 3) != 3)
-            return 1;
+        answer();
     }
     return 0;
+}
+
+int main(void)
+{
+    return obey();
 }

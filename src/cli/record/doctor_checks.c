@@ -220,7 +220,7 @@ void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_
                          : DOCTOR_FINE,
                "%s", error.message);
     /* Open it through /proc: the file may be deleted, or in another mount namespace. */
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     if (info.executable[0] != 0)
         doctor_check_program(doctor, path, process_info_name(&info), false, facts);
     process_info_clear(&info);

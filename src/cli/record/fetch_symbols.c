@@ -10,6 +10,7 @@
 #include "daemon/processes/program.h"
 #include "symbols/debuginfod.h"
 #include "util/hex.h"
+#include "util/process_files.h"
 
 /* The user waits meanwhile. The debug file of a large program takes some seconds. */
 #define FETCH_LIMIT_MS 15000u
@@ -44,7 +45,7 @@ void fetch_symbols_of_command(const char *command, bool quiet)
 void fetch_symbols_of_process(pid_t pid, bool quiet)
 {
     char path[64], name[64];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     snprintf(name, sizeof(name), "process %d", (int)pid);
     fetch(path, name, quiet);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "client/modules/module_object.h"
+#include "client/own_files.h"
 #include "client/system.h"
 #include "wire/barrier.h"
 
@@ -207,17 +208,6 @@ static int text_copy(char *buffer, size_t size, const char *text)
     return (int)length;
 }
 
-static int link_read(const char *link, char *buffer, size_t size)
-{
-    long length = system_call(SYS_readlinkat, -100 /* AT_FDCWD */, link, buffer, size);
-    if (length < 0)
-        return (int)length;
-    if ((size_t)length >= size)
-        return -ENAMETOOLONG;
-    buffer[length] = 0;
-    return (int)length;
-}
-
 static char *hex_append(char *at, uintptr_t value)
 {
     int digits = 1;
@@ -232,18 +222,20 @@ static char *hex_append(char *at, uintptr_t value)
  * for relative names and after chdir. */
 static int path_from_mapping(const struct module *module, char *buffer, size_t size)
 {
-    char link[64] = "/proc/self/map_files/";
-    char *at = hex_append(link + strlen(link), module->start);
+    char link[OWN_FILE_PATH_BYTES];
+    char *at = hex_append(own_file_path(link, "map_files/"), module->start);
     *at++ = '-';
     *hex_append(at, module->end) = 0;
-    return link_read(link, buffer, size);
+    return own_link_read(link, buffer, size);
 }
 
 static char executable_path[512]; /* "": unknown, or longer */
 
 static int executable_path_read(char *buffer, size_t size)
 {
-    int length = link_read("/proc/self/exe", buffer, size);
+    char link[OWN_FILE_PATH_BYTES];
+    own_file_path(link, "exe");
+    int length = own_link_read(link, buffer, size);
     if (length < 0 && executable_path[0] != 0)
         return text_copy(buffer, size, executable_path);
     return length;
@@ -251,7 +243,9 @@ static int executable_path_read(char *buffer, size_t size)
 
 void module_keep_executable_path(void)
 {
-    if (link_read("/proc/self/exe", executable_path, sizeof(executable_path)) < 0)
+    char link[OWN_FILE_PATH_BYTES];
+    own_file_path(link, "exe");
+    if (own_link_read(link, executable_path, sizeof(executable_path)) < 0)
         executable_path[0] = 0;
 }
 

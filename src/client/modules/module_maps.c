@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds loaded objects in /proc/self/maps, on systems without _dl_find_object. An
+ * Finds loaded objects in the process's own maps, on systems without _dl_find_object. An
  * object is a run of mappings of one file (device and inode) that begins with its
  * offset 0. Opens a descriptor for a moment.
  */
@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 
+#include "client/own_files.h"
 #include "client/system.h"
 
 struct line {
@@ -85,10 +86,12 @@ static bool maps_line(struct maps *maps, struct line *line)
 bool module_maps_find(uintptr_t pc, struct module_object *object)
 {
     struct maps maps;
+    char path[OWN_FILE_PATH_BYTES];
     object->start = object->end = 0;
     maps.used = maps.filled = 0;
     maps.failed = false;
-    maps.fd = (int)system_call(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
+    own_file_path(path, "maps");
+    maps.fd = (int)system_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
     if (maps.fd < 0)
         return false;
     struct line run = {0}, line;

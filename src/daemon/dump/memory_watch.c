@@ -318,11 +318,10 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     /* First, so that it is of the same program as the mappings: an exec may come at any time. */
     if (request->with_rollup)
         read_rollup(&sums, pid);
-    snprintf(path, sizeof(path), "/proc/%d/smaps", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/smaps", (int)process_living_thread(pid));
     if (memory_maps_read(&survey.maps, path) < 0)
         return;
-    snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-    survey.pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    survey.pagemap = process_file_open(pid, "pagemap");
     snapshot.pages_unknown = survey.pagemap < 0;
     snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
     memory_maps_classify(&survey.maps, stack_limit_of(pid));

@@ -165,7 +165,7 @@ static int explain_refusal(const struct process_info *info, struct error *error)
 int access_check(const struct process_info *info, struct error *error)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/maps", (int)info->pid);
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)process_living_thread(info->pid));
     /* Opening it checks ptrace's rule for reading (PTRACE_MODE_READ). */
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd >= 0) {

@@ -92,8 +92,8 @@ static bool maps_ring(pid_t pid, const struct mapped_ring *wanted, unsigned *lin
 static bool is_same_program(pid_t one, pid_t other)
 {
     char paths[2][64];
-    snprintf(paths[0], sizeof(paths[0]), "/proc/%d/exe", (int)one);
-    snprintf(paths[1], sizeof(paths[1]), "/proc/%d/exe", (int)other);
+    snprintf(paths[0], sizeof(paths[0]), "/proc/%d/exe", (int)process_living_thread(one));
+    snprintf(paths[1], sizeof(paths[1]), "/proc/%d/exe", (int)process_living_thread(other));
     return regular_file_is_same(paths[0], paths[1]);
 }
 

@@ -116,7 +116,7 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
                                                   const char *library)
 {
     char path[64 + 4096];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)info->pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(info->pid));
     enum preload_obstacle obstacle = preload_obstacle_of_file(cache, path);
     if (obstacle != OBSTACLE_NONE && obstacle != OBSTACLE_ALLOCATOR)
         return obstacle;
@@ -124,6 +124,7 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
         return OBSTACLE_RIGHTS;
     if (!process_info_file_contains(info->pid, "environ", base_name(library)))
         return OBSTACLE_ENVIRONMENT;
-    snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)info->pid, library);
+    snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)process_living_thread(info->pid),
+             library);
     return access(path, R_OK) != 0 && errno == ENOENT ? OBSTACLE_PLACE : obstacle;
 }

@@ -118,7 +118,7 @@ int process_info_read_names(struct process_info *info, pid_t pid)
     if (!process_info_comm(pid, info->comm))
         return -ESRCH;
     cut_comm(info);
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     ssize_t length = readlink(path, info->executable, sizeof(info->executable) - 1);
     info->executable[length > 0 ? length : 0] = 0;
     int code = read_arguments(info);
@@ -321,7 +321,7 @@ bool process_image_is_gone(int fd)
 bool process_has_image(pid_t pid)
 {
     char path[64], link[8];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     return readlink(path, link, sizeof(link)) > 0;
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/session/session_state.h"
 #include "daemon/session/target_choice.h"
 #include "util/clock.h"
+#include "util/process_files.h"
 #include "wire/attached_params.h"
 
 static const char *hint_of_exec(const struct session *session, const struct process_info *info)
@@ -263,7 +264,7 @@ static bool read_program_at(struct session *session, struct program *program, co
 static bool read_program(struct session *session, struct program *program, pid_t pid)
 {
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
     return read_program_at(session, program, path);
 }
 

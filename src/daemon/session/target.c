@@ -375,7 +375,7 @@ static void note_unexported_allocator(struct target *target)
 {
     struct program program;
     char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)target->info.pid);
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(target->info.pid));
     if (program_read(&program, path) < 0)
         return;
     target->is_go = program.file.is_go;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/processes/process_info.h"
 #include "daemon/timeline/pressure.h"
 #include "util/clock.h"
 #include "util/process_files.h"
@@ -42,10 +43,12 @@ void process_watch_close(struct process_watch *watch)
 
 bool process_watch_is_alive(const struct process_watch *watch)
 {
-    char text[64];
-    return watch->directory >= 0 &&
-           process_directory_read(watch->directory, "statm", text, sizeof(text)) > 1 &&
-           strncmp(text, "0 ", 2) != 0;
+    struct process_memory memory;
+    int fd = watch->directory < 0 ? -1 : process_directory_open(watch->directory, "statm");
+    bool is_alive = fd >= 0 && process_memory_read(fd, &memory);
+    if (fd >= 0)
+        close(fd);
+    return is_alive;
 }
 
 static void take_line(struct trace_memory_point *point, const char *line)
@@ -99,7 +102,7 @@ bool process_watch_memory(const struct process_watch *watch, struct trace_memory
     *point = trace_memory_point_of(watch->pid);
     point->has_oom_score_adj = watch->has_oom_score_adj;
     point->oom_score_adj = watch->oom_score_adj;
-    int fd = watch->directory < 0 ? -1 : openat(watch->directory, "status", O_RDONLY | O_CLOEXEC);
+    int fd = watch->directory < 0 ? -1 : process_directory_open(watch->directory, "status");
     if (fd < 0)
         return false;
     read_status(fd, point);
