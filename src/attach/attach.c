@@ -467,13 +467,18 @@ static int stop_outside_entries(struct attempt *attempt, uint64_t *stopped_at)
 
 /* --- attaching and detaching --- */
 
-/* Check the system call filters of the stopped process, and note what they mean for the client. */
-static int check_filters(struct attempt *attempt)
+/* Check which system calls the stopped process may make, and note what that means for the client.
+ */
+static int check_calls(struct attempt *attempt)
 {
-    bool avoid_copying = false;
-    int code =
-        stop_check_seccomp(&attempt->tracee, SECCOMP_TO_STAY, &avoid_copying, attempt->error);
-    image_params(&attempt->image)->avoid_copying = avoid_copying;
+    struct attached_params *params = image_params(&attempt->image);
+    struct client_filter_verdict verdict;
+    unsigned makers = CALL_LEAVES | CALL_ATTACHED;
+    if (attempt->options->moment == ATTACH_AT_ENTRY)
+        makers |= CALL_AT_ENTRY;
+    int code = stop_check_calls(&attempt->tracee, makers, &verdict, attempt->error);
+    params->avoid_copying = verdict.forbids_copying;
+    params->avoid_unlocking = verdict.forbids_unlocking;
     if (code < 0)
         attempt->outcome->refusal = ATTACH_SECCOMP;
     return code;
@@ -524,7 +529,7 @@ static int attach_to(struct attempt *attempt)
     if (code == 0)
         code = check_sharers(attempt); /* it may have made one until it was stopped */
     if (code == 0)
-        code = check_filters(attempt);
+        code = check_calls(attempt);
     if (code == 0 && !code_is_unchanged(attempt->attach, tracee)) {
         outcome->refusal = ATTACH_BUSY;
         code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",

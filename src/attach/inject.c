@@ -21,10 +21,6 @@
 #define PIDFD_THREAD O_EXCL
 #endif
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10u
-#endif
-
 /* Reach of a patched entry's jump, minus room for the image and the allocator's code. */
 #define REACH (PROCESSOR_JUMP_REACH - PROCESSOR_JUMP_REACH / 32)
 
@@ -98,16 +94,15 @@ static bool is_error(long result)
     return result < 0 && result > -4096;
 }
 
-/* Make one system call in the target, unless an earlier step has failed. The first error is kept.
- */
-static long call(struct injection *injection, const char *what, long number, uint64_t a, uint64_t b,
-                 uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+/* Make one system call in the target, with the arguments that its row leaves open, unless an
+ * earlier step has failed. The first error is kept. */
+static long call(struct injection *injection, const char *what, enum client_call row,
+                 const uint64_t chosen[6])
 {
-    const uint64_t arguments[6] = {a, b, c, d, e, f};
     int code;
     if (injection->code < 0)
         return -ECANCELED;
-    long result = tracee_system_call(injection->tracee, &code, number, arguments);
+    long result = tracee_system_call(injection->tracee, &code, row, chosen);
     if (code < 0)
         result = code;
     if (is_error(result))
@@ -157,10 +152,10 @@ static void get_memory(struct injection *injection, uint64_t address, void *to, 
 
 static void close_in_target(struct injection *injection, int *fd)
 {
-    const uint64_t arguments[6] = {(uint64_t)*fd};
+    const uint64_t chosen[6] = {(uint64_t)*fd};
     int code;
     if (*fd >= 0)
-        tracee_system_call(injection->tracee, &code, SYS_close, arguments);
+        tracee_system_call(injection->tracee, &code, CALL_CLOSE, chosen);
     *fd = -1;
 }
 
@@ -185,14 +180,13 @@ static int make_file(struct injection *injection, const char *name)
 {
     put_memory(injection, injection->scratch, name, strlen(name) + 1);
     /* Kernels before 6.3 do not have MFD_EXEC and do not need it. */
-    const uint64_t arguments[6] = {injection->scratch, MFD_CLOEXEC | MFD_EXEC};
+    const uint64_t chosen[6] = {injection->scratch};
     int code = 0;
     long fd = -ECANCELED;
     if (injection->code == 0)
-        fd = tracee_system_call(injection->tracee, &code, SYS_memfd_create, arguments);
+        fd = tracee_system_call(injection->tracee, &code, CALL_MAKE_CODE_FILE, chosen);
     if (code < 0 || is_error(fd))
-        fd = call(injection, "make an anonymous file", SYS_memfd_create, injection->scratch,
-                  MFD_CLOEXEC, 0, 0, 0, 0);
+        fd = call(injection, "make an anonymous file", CALL_MAKE_FILE, chosen);
     injection->memfd = is_error(fd) ? -1 : (int)fd;
     return take_descriptor(injection, injection->memfd);
 }
@@ -213,17 +207,17 @@ static void map_image(struct injection *injection, const struct image *image)
 {
     const struct {
         uint64_t start, bytes;
-        int protection;
+        enum client_call row;
     } parts[] = {
-        {0, image->code_bytes, PROT_READ | PROT_EXEC},
-        {image->data_start, image->data_bytes, PROT_READ | PROT_WRITE},
+        {0, image->code_bytes, CALL_MAP_IMAGE_CODE},
+        {image->data_start, image->data_bytes, CALL_MAP_IMAGE_DATA},
         {image->trampolines_start, image->marker_start - image->trampolines_start,
-         PROT_READ | PROT_EXEC},
+         CALL_MAP_IMAGE_CODE},
     };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        call(injection, "map the client's code", SYS_mmap, injection->base + parts[i].start,
-             parts[i].bytes, (uint64_t)parts[i].protection, MAP_PRIVATE | MAP_FIXED,
-             (uint64_t)injection->memfd, parts[i].start);
+        call(injection, "map the client's code", parts[i].row,
+             (const uint64_t[6]){injection->base + parts[i].start, parts[i].bytes,
+                                 (uint64_t)injection->memfd, parts[i].start});
 }
 
 /* Fill the last page, the marker. It stays private anonymous memory and reads as zeros in children.
@@ -232,8 +226,8 @@ static void make_marker(struct injection *injection, const struct image *image)
 {
     const uint32_t present = 1;
     uint64_t marker = injection->base + image->marker_start;
-    call(injection, "keep memory from its children", SYS_madvise, marker,
-         image->total - image->marker_start, MADV_WIPEONFORK, 0, 0, 0);
+    call(injection, "keep memory from its children", CALL_WIPE_ON_FORK,
+         (const uint64_t[6]){marker, image->total - image->marker_start});
     put_memory(injection, marker, &present, sizeof(present));
 }
 
@@ -270,8 +264,8 @@ static void receive_ring(struct injection *injection)
         .vector = {(void *)(at + offsetof(struct remote_message, byte)), 1},
     };
     put_memory(injection, at, &message, sizeof(message));
-    call(injection, "receive a message", SYS_recvmsg, (uint64_t)injection->pair[1], at,
-         MSG_CMSG_CLOEXEC | MSG_DONTWAIT, 0, 0, 0);
+    call(injection, "receive a message", CALL_RECEIVE_RING,
+         (const uint64_t[6]){(uint64_t)injection->pair[1], at});
     get_memory(injection, at, &message, sizeof(message));
     if (injection->code < 0)
         return;
@@ -286,8 +280,8 @@ static void receive_ring(struct injection *injection)
 
 static void pass_ring(struct injection *injection, int ring_fd)
 {
-    call(injection, "make a pair of sockets", SYS_socketpair, AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0,
-         injection->scratch, 0, 0);
+    call(injection, "make a pair of sockets", CALL_MAKE_SOCKETS,
+         (const uint64_t[6]){injection->scratch});
     get_memory(injection, injection->scratch, injection->pair, sizeof(injection->pair));
     if (injection->code < 0) {
         injection->pair[0] = injection->pair[1] = -1;
@@ -310,8 +304,8 @@ static void map_ring(struct injection *injection, const struct image *image, uin
     injection->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     /* Map the ring's file from the start, so that the name identifies the mapping if we are killed.
      */
-    long base = call(injection, "map the ring", SYS_mmap, 0, injection->ring_bytes, PROT_NONE,
-                     MAP_SHARED, (uint64_t)injection->ring_fd, 0);
+    long base = call(injection, "map the ring", CALL_MAP_RING_PLACE,
+                     (const uint64_t[6]){injection->ring_bytes, (uint64_t)injection->ring_fd});
     if (injection->code < 0)
         return;
     injection->ring = (uint64_t)base;
@@ -319,21 +313,22 @@ static void map_ring(struct injection *injection, const struct image *image, uin
     put_memory(injection,
                injection->base + image->params_offset + offsetof(struct attached_params, ring),
                &injection->ring, sizeof(injection->ring));
-    call(injection, "map the ring", SYS_mmap, injection->ring, RING_DATA_OFFSET + data_bytes,
-         PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)injection->ring_fd, 0);
-    call(injection, "map the ring", SYS_mmap, injection->ring + RING_DATA_OFFSET + data_bytes,
-         data_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)injection->ring_fd,
-         RING_DATA_OFFSET);
+    call(injection, "map the ring", CALL_MAP_RING,
+         (const uint64_t[6]){injection->ring, RING_DATA_OFFSET + data_bytes,
+                             (uint64_t)injection->ring_fd, 0});
+    call(injection, "map the ring", CALL_MAP_RING,
+         (const uint64_t[6]){injection->ring + RING_DATA_OFFSET + data_bytes, data_bytes,
+                             (uint64_t)injection->ring_fd, RING_DATA_OFFSET});
 }
 
 /* --- all steps --- */
 
 void inject_unmap(struct tracee *tracee, uint64_t address, uint64_t bytes)
 {
-    const uint64_t arguments[6] = {address, bytes};
+    const uint64_t chosen[6] = {address, bytes};
     int code;
     if (address != 0 && bytes != 0)
-        tracee_system_call(tracee, &code, SYS_munmap, arguments);
+        tracee_system_call(tracee, &code, CALL_UNMAP, chosen);
 }
 
 int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
@@ -350,9 +345,8 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
     if (injection.pidfd < 0)
         return error_set(error, injection.pidfd, "cannot hold on to process %d: %s",
                          (int)tracee->pid, strerror(-injection.pidfd));
-    long mapped = call(&injection, "map memory where its allocator reaches it", SYS_mmap, base,
-                       image->total, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, UINT64_MAX, 0);
+    long mapped = call(&injection, "map memory where its allocator reaches it", CALL_MAP_IMAGE,
+                       (const uint64_t[6]){base, image->total});
     if (injection.code == 0) {
         injection.base = (uint64_t)mapped;
         injection.scratch = injection.base + image->marker_start;
@@ -389,8 +383,8 @@ static void map_page(struct injection *injection, const char *name, const void *
     if (ftruncate(own, PROCESSOR_PAGE_BYTES) < 0 || pwrite(own, from, bytes, 0) != (ssize_t)bytes)
         injection->code = -EIO;
     close(own);
-    long mapped = call(injection, "map a page of code", SYS_mmap, 0, PROCESSOR_PAGE_BYTES,
-                       PROT_READ | PROT_EXEC, MAP_PRIVATE, (uint64_t)injection->memfd, 0);
+    long mapped = call(injection, "map a page of code", CALL_MAP_CODE_PAGE,
+                       (const uint64_t[6]){PROCESSOR_PAGE_BYTES, (uint64_t)injection->memfd});
     if (injection->code == 0)
         *address = (uint64_t)mapped;
 }

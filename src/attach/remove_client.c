@@ -78,8 +78,8 @@ int remove_client(struct installed_client *client, struct tracee *tracee,
             restored = installed_client_restore(client, tracee);
         bool unused = code == 0 && restored == 0 && installed_client_is_unused(client, tracee);
         struct error forbidden = {0};
-        bool must_stay =
-            unused && stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, NULL, &forbidden) < 0;
+        struct client_filter_verdict verdict;
+        bool must_stay = unused && stop_check_calls(tracee, CALL_LEAVES, &verdict, &forbidden) < 0;
         if (unused)
             tracee_move(tracee);
         if (unused && !must_stay)
@@ -178,12 +178,13 @@ static int unmap_rings(const struct process *process, struct tracee *tracee)
 static int unmap_lost_rings(struct process *process, struct tracee *tracee)
 {
     struct error forbidden = {0};
+    struct client_filter_verdict verdict;
     if (!has_lost_ring(process))
         return 0;
     int code = tracee_stop(tracee);
     if (code < 0)
         return code;
-    if (stop_check_seccomp(tracee, SECCOMP_TO_LEAVE, NULL, &forbidden) == 0) {
+    if (stop_check_calls(tracee, CALL_LEAVES, &verdict, &forbidden) == 0) {
         code = process_read_regions(process);
         if (code == 0 && has_lost_ring(process))
             code = unmap_rings(process, tracee);

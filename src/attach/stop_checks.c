@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Explain failed stops, and check the seccomp filters of stopped threads. */
+/* Explain failed stops, and check what stopped threads may call. */
 #include "attach/stop_checks.h"
 
 #include <errno.h>
@@ -36,16 +36,18 @@ int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *o
     return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
 }
 
-int stop_check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
-                       bool *avoid_copying, struct error *error)
+int stop_check_calls(const struct tracee *tracee, unsigned makers,
+                     struct client_filter_verdict *verdict, struct error *error)
 {
     struct error why = {0};
+    bool is_first = true;
+    *verdict = (struct client_filter_verdict){0};
     for (size_t i = 0; i < tracee->thread_count; i++) {
         if (!tracee->threads[i].stopped || tracee->threads[i].gone)
             continue;
-        if (seccomp_filter_check(tracee->pid, tracee->threads[i].tid, purpose, avoid_copying,
-                                 &why) < 0)
+        if (seccomp_filter_check(tracee->threads[i].tid, is_first, makers, verdict, &why) < 0)
             return error_set(error, -EPERM, "process %d: %s", (int)tracee->pid, why.message);
+        is_first = false;
     }
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Explains why a process could not be stopped, and checks the filters of stopped threads. Shared by
+/* Explains why a process could not be stopped, and checks what stopped threads may call. Shared by
  * attaching and removing. */
 #ifndef HEAPPROFD_ATTACH_STOP_CHECKS_H
 #define HEAPPROFD_ATTACH_STOP_CHECKS_H
@@ -13,9 +13,9 @@
 int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
                  struct error *error);
 
-/* Check whether the filters of all threads allow the system calls for this purpose. Return 0 or a
- * negative errno. avoid_copying: as for seccomp_filter_check(); NULL for SECCOMP_TO_LEAVE. */
-int stop_check_seccomp(const struct tracee *tracee, enum seccomp_purpose purpose,
-                       bool *avoid_copying, struct error *error);
+/* Check whether all threads may make the system calls of these makers (enum call_maker): that the
+ * filters allow them. Return 0 or a negative errno. *verdict: what the client must not do. */
+int stop_check_calls(const struct tracee *tracee, unsigned makers,
+                     struct client_filter_verdict *verdict, struct error *error);
 
 #endif

@@ -16,6 +16,8 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
+#include "wire/client_calls.h"
+
 #ifndef PTRACE_EVENT_STOP
 #define PTRACE_EVENT_STOP 128
 #endif
@@ -111,8 +113,9 @@ struct user_regs_struct *tracee_registers(struct tracee_thread *thread);
 int tracee_work_begin(struct tracee *tracee);
 int tracee_work_end(struct tracee *tracee);
 
-/* Return the result of the system call, which may be a negative errno. Set `code` to 0, or to the
- * reason why the call could not be made. */
-long tracee_system_call(struct tracee *tracee, int *code, long number, const uint64_t arguments[6]);
+/* Make a call, with the arguments that the table leaves open. Return its result, which may be a
+ * negative errno. Set `code` to 0, or to the reason why the call could not be made. */
+long tracee_system_call(struct tracee *tracee, int *code, enum client_call call,
+                        const uint64_t chosen[6]);
 
 #endif

@@ -11,7 +11,6 @@
 #include "attach/tracee_call.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "attach/arch/processor.h"
@@ -53,11 +52,13 @@ static void note_rseq(struct tracee *tracee)
         tracee->rseq_field = field;
 }
 
-static long prepare_call(struct tracee *tracee, long number, const uint64_t arguments[6])
+static long prepare_call(struct tracee *tracee, enum client_call call, const uint64_t chosen[6])
 {
+    uint64_t arguments[6];
+    client_call_fill(call, (const int64_t *)chosen, (int64_t *)arguments);
     struct user_regs_struct registers = tracee->worker->registers;
     registers_set_call(&registers, tracee->syscall_instruction, tracee->worker_frame,
-                       tracee->sigreturn, number, arguments);
+                       tracee->sigreturn, client_calls[call].number, arguments);
     return registers_write(tracee->worker->tid, &registers);
 }
 
@@ -98,7 +99,7 @@ int tracee_work_begin(struct tracee *tracee)
                                                 tracee->worker_mask, tracee->sigreturn);
         /* Set up its return before its signals are blocked. */
         static const uint64_t nothing[6];
-        code = prepare_call(tracee, SYS_getpid, nothing);
+        code = prepare_call(tracee, CALL_OWN_PROCESS, nothing);
     }
     if (code == 0)
         code = tracee_request(PTRACE_SETSIGMASK, tid, (void *)8, &all);
@@ -127,10 +128,11 @@ int worker_run_to_call(struct tracee *tracee)
     }
 }
 
-long tracee_system_call(struct tracee *tracee, int *code, long number, const uint64_t arguments[6])
+long tracee_system_call(struct tracee *tracee, int *code, enum client_call call,
+                        const uint64_t chosen[6])
 {
     struct user_regs_struct registers;
-    *code = (int)prepare_call(tracee, number, arguments);
+    *code = (int)prepare_call(tracee, call, chosen);
     if (*code == 0)
         *code = worker_run_to_call(tracee);
     if (*code == 0)

@@ -30,19 +30,18 @@ static void retire(uint32_t index)
     size_t bytes = arenas[index].bytes;
     if (base == 0)
         return;
-    system_call(SYS_mmap, base, RING_DATA_OFFSET, PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    system_call(SYS_madvise, base, RING_DATA_OFFSET, MADV_DONTDUMP);
+    system_call(CALL_MAP_OVER_RING, base, RING_DATA_OFFSET);
+    system_call(CALL_KEEP_FROM_CORE, base, RING_DATA_OFFSET);
     arenas[index].bytes = RING_DATA_OFFSET;
     if (bytes > RING_DATA_OFFSET)
-        system_call(SYS_munmap, base + RING_DATA_OFFSET, bytes - RING_DATA_OFFSET);
+        system_call(CALL_UNMAP, base + RING_DATA_OFFSET, bytes - RING_DATA_OFFSET);
 }
 
 static void move_to(uintptr_t base, uint64_t data_bytes)
 {
     uint32_t last = current, next = (last + 1) % ARENAS;
     if (arenas[next].base != 0)
-        system_call(SYS_munmap, arenas[next].base, arenas[next].bytes);
+        system_call(CALL_UNMAP, arenas[next].base, arenas[next].bytes);
     arenas[next].base = base;
     arenas[next].bytes = RING_DATA_OFFSET + 2 * data_bytes;
     client.control = (void *)base;
@@ -59,24 +58,21 @@ static void move_to(uintptr_t base, uint64_t data_bytes)
 int arena_enter_ring(int fd, uint64_t data_bytes)
 {
     size_t total = RING_DATA_OFFSET + 2 * data_bytes;
-    long base = system_call(SYS_mmap, NULL, total, PROT_NONE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    long base = system_call(CALL_MAP_UNREADABLE, total);
     if (failed(base))
         return (int)base;
     /* Map control and threads once, and the data twice in a row. */
-    const int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED;
-    long first =
-        system_call(SYS_mmap, base, RING_DATA_OFFSET + data_bytes, protection, flags, fd, 0);
-    long second = system_call(SYS_mmap, base + (long)(RING_DATA_OFFSET + data_bytes), data_bytes,
-                              protection, flags, fd, RING_DATA_OFFSET);
+    long first = system_call(CALL_MAP_RING, base, RING_DATA_OFFSET + data_bytes, fd, 0);
+    long second = system_call(CALL_MAP_RING, base + (long)(RING_DATA_OFFSET + data_bytes),
+                              data_bytes, fd, RING_DATA_OFFSET);
     const struct ring_control *control = (void *)base;
     if (first != base || failed(second) || control->magic != RING_MAGIC ||
         control->version != RING_VERSION || control->data_bytes != data_bytes) {
-        system_call(SYS_munmap, base, total);
+        system_call(CALL_UNMAP, base, total);
         return -ENOMEM;
     }
     /* A core file would contain it twice, including pages that were never written. */
-    system_call(SYS_madvise, base, total, MADV_DONTDUMP);
+    system_call(CALL_KEEP_FROM_CORE, base, total);
     move_to((uintptr_t)base, data_bytes);
     return 0;
 }

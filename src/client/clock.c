@@ -24,8 +24,12 @@ void clock_init(void)
 static struct timespec clock_read(clockid_t clock)
 {
     struct timespec now = {0};
-    if (vdso_clock_gettime == NULL || vdso_clock_gettime(clock, &now) != 0)
-        system_call(SYS_clock_gettime, clock, &now);
+    if (vdso_clock_gettime != NULL && vdso_clock_gettime(clock, &now) == 0)
+        return now;
+    if (clock == CLOCK_MONOTONIC)
+        system_call(CALL_CLOCK, &now);
+    else
+        system_call(CALL_COARSE_CLOCK, &now);
     return now;
 }
 

@@ -54,14 +54,14 @@ static bool join_path(char to[PATH_MAX_HERE], const char *base, const char *midd
 static const struct control_page *map_page(const char *path)
 {
     struct stat status;
-    long fd = system_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    long fd = system_call(CALL_OPEN_INVITATION, path);
     if (fd < 0)
         return NULL;
     long mapped = -1;
-    if (system_call(SYS_fstat, fd, &status) == 0 && S_ISREG(status.st_mode) &&
+    if (system_call(CALL_FILE_STATUS, fd, &status) == 0 && S_ISREG(status.st_mode) &&
         status.st_size >= (off_t)CONTROL_PAGE_BYTES)
-        mapped = system_call(SYS_mmap, NULL, CONTROL_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
-    system_call(SYS_close, fd);
+        mapped = system_call(CALL_MAP_INVITATION, CONTROL_PAGE_BYTES, fd);
+    system_call(CALL_CLOSE, fd);
     return mapped < 0 && mapped > -4096 ? NULL : (const void *)mapped;
 }
 

@@ -7,7 +7,6 @@
 #include "client/own_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "client/system.h"
@@ -44,7 +43,7 @@ char *own_file_path(char path[OWN_FILE_PATH_BYTES], const char *name)
 
 int own_link_read(const char *link, char *buffer, size_t size)
 {
-    long length = system_call(SYS_readlinkat, AT_FDCWD, link, buffer, size);
+    long length = system_call(CALL_READ_LINK, link, buffer, size);
     if (length < 0)
         return (int)length;
     if ((size_t)length >= size)

@@ -5,11 +5,8 @@
 #include "client/system.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 
 #ifdef HEAPPROFD_ATTACHED
 #include "client/attached.h"
@@ -24,8 +21,10 @@
 
 /* Whether process_vm_readv is called. Many filters (seccomp), also systemd's @system-service, kill
  * the process for it. */
-enum copying { COPYING_UNKNOWN, COPYING_BY_KERNEL, COPYING_AVOIDED };
+enum copying { COPYING_UNKNOWN, COPYING_BY_KERNEL, COPYING_AVOIDED, COPYING_FORBIDDEN };
 static uint32_t copying;
+
+static bool unlocking_is_avoided;
 
 /* Tables of this size and more are sparse: most pages are never touched. */
 #define SPARSE_BYTES (4u << 20)
@@ -43,12 +42,11 @@ uint32_t system_is_restricted;
  * msync, this is all that MS_INVALIDATE does. */
 static bool new_memory_is_locked(void)
 {
-    long page = system_call(SYS_mmap, 0, SYSTEM_PAGE_BYTES, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    long page = system_call(CALL_MAP, SYSTEM_PAGE_BYTES);
     if (page < 0 && page > -4096)
         return false;
-    long code = system_call(SYS_msync, page, SYSTEM_PAGE_BYTES, MS_ASYNC | MS_INVALIDATE);
-    system_call(SYS_munmap, page, SYSTEM_PAGE_BYTES);
+    long code = system_call(CALL_IS_LOCKED, page, SYSTEM_PAGE_BYTES);
+    system_call(CALL_UNMAP, page, SYSTEM_PAGE_BYTES);
     return code == -EBUSY;
 }
 
@@ -57,23 +55,23 @@ static void *map(size_t bytes, bool wiped)
     /* The kernel does not populate inaccessible memory, and unlocked memory does not count against
      * the program's limit of locked memory. */
     bool unlock = bytes >= SPARSE_BYTES && new_memory_is_locked();
-    int protection = PROT_READ | PROT_WRITE;
-    long mapped = system_call(SYS_mmap, 0, bytes, unlock ? PROT_NONE : protection,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (unlock && load_relaxed(&unlocking_is_avoided))
+        return NULL;
+    long mapped = unlock ? system_call(CALL_MAP_UNREADABLE, bytes) : system_call(CALL_MAP, bytes);
     if (mapped < 0 && mapped > -4096)
         return NULL;
     if (unlock)
-        system_call(SYS_munlock, mapped, bytes);
-    if ((wiped && system_call(SYS_madvise, mapped, bytes, MADV_WIPEONFORK) < 0) ||
-        (unlock && system_call(SYS_mprotect, mapped, bytes, protection) < 0)) {
-        system_call(SYS_munmap, mapped, bytes);
+        system_call(CALL_UNLOCK, mapped, bytes);
+    if ((wiped && system_call(CALL_WIPE_ON_FORK, mapped, bytes) < 0) ||
+        (unlock && system_call(CALL_MAKE_WRITABLE, mapped, bytes) < 0)) {
+        system_call(CALL_UNMAP, mapped, bytes);
         return NULL;
     }
     /* Touches of a table are scattered: a huge page for each would cost memory. This fails on
      * kernels without huge pages. */
-    system_call(SYS_madvise, mapped, bytes, MADV_NOHUGEPAGE);
+    system_call(CALL_USE_SMALL_PAGES, mapped, bytes);
     /* Keep our memory out of the program's core file, which may have a size limit. */
-    system_call(SYS_madvise, mapped, bytes, MADV_DONTDUMP);
+    system_call(CALL_KEEP_FROM_CORE, mapped, bytes);
 #ifdef HEAPPROFD_ATTACHED
     attached_note_mapped((void *)mapped, bytes);
 #endif
@@ -95,12 +93,12 @@ void system_unmap(void *memory, size_t bytes)
 #ifdef HEAPPROFD_ATTACHED
     attached_note_unmapped(memory);
 #endif
-    system_call(SYS_munmap, memory, bytes);
+    system_call(CALL_UNMAP, memory, bytes);
 }
 
 void system_wipe(void *memory, size_t bytes)
 {
-    if (system_call(SYS_madvise, memory, bytes, MADV_DONTNEED) == 0)
+    if (system_call(CALL_DISCARD, memory, bytes) == 0)
         return;
     /* Locked memory keeps its pages (mlockall). */
     uint64_t *words = memory;
@@ -119,14 +117,14 @@ struct system_signals system_hold_signals(void)
     uint64_t mask =
         ~(signal_bit(SIGSEGV) | signal_bit(SIGBUS) | signal_bit(SIGILL) | signal_bit(SIGFPE) |
           signal_bit(SIGTRAP) | signal_bit(SIGSYS) | signal_bit(SIGABRT));
-    signals.held = system_call(SYS_rt_sigprocmask, SIG_BLOCK, &mask, &signals.mask, sizeof(mask));
+    signals.held = system_call(CALL_BLOCK_SIGNALS, &mask, &signals.mask);
     return signals;
 }
 
 void system_release_signals(const struct system_signals *signals)
 {
     if (signals->held == 0)
-        system_call(SYS_rt_sigprocmask, SIG_SETMASK, &signals->mask, NULL, sizeof(signals->mask));
+        system_call(CALL_SET_SIGNALS, &signals->mask);
 }
 
 void system_avoid_copying(void)
@@ -136,20 +134,31 @@ void system_avoid_copying(void)
 
 void system_permit_copying(void)
 {
-    store_relaxed(&copying, COPYING_BY_KERNEL);
+    if (load_relaxed(&copying) != COPYING_FORBIDDEN)
+        store_relaxed(&copying, COPYING_BY_KERNEL);
+}
+
+void system_forbid_copying(void)
+{
+    store_relaxed(&copying, COPYING_FORBIDDEN);
+}
+
+void system_avoid_unlocking(void)
+{
+    store_relaxed(&unlocking_is_avoided, true);
 }
 
 static bool is_copying_avoided(void)
 {
 #ifndef HEAPPROFD_ATTACHED
     if (unlikely(load_relaxed(&copying) == COPYING_UNKNOWN)) {
-        bool is_filtered = system_call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
+        bool is_filtered = system_call(CALL_HAS_FILTER) > 0;
         if (system_calls_are_forbidden())
             return true; /* the call may not have been made */
         store_relaxed(&copying, is_filtered ? COPYING_AVOIDED : COPYING_BY_KERNEL);
     }
 #endif
-    return load_relaxed(&copying) == COPYING_AVOIDED;
+    return load_relaxed(&copying) >= COPYING_AVOIDED;
 }
 
 bool system_copies_memory(void)
@@ -160,13 +169,12 @@ bool system_copies_memory(void)
 bool system_prepare_barrier(void)
 {
     /* A filter may kill for a call that few programs make. */
-    return !is_copying_avoided() &&
-           system_call(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return !is_copying_avoided() && system_call(CALL_REGISTER_BARRIER) == 0;
 }
 
 bool system_barrier_of_threads(void)
 {
-    return system_call(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return system_call(CALL_BARRIER) == 0;
 }
 
 /* Call process_vm_readv, unless that is known to fail. */
@@ -176,8 +184,8 @@ static long copy_pieces(const struct iovec *local, const struct iovec *remote, s
         return -EPERM;
     /* Of this thread, not of the process: its first thread has no memory any more if it has ended.
      */
-    long tid = system_call(SYS_gettid);
-    long got = system_call(SYS_process_vm_readv, tid, local, 1, remote, pieces, 0);
+    long tid = system_call(CALL_OWN_THREAD);
+    long got = system_call(CALL_COPY, tid, local, remote, pieces);
     if ((got == -EPERM || got == -ENOSYS) && !system_calls_are_forbidden())
         system_avoid_copying();
     return got;
@@ -185,7 +193,7 @@ static long copy_pieces(const struct iovec *local, const struct iovec *remote, s
 
 static long pass_mask_at(uintptr_t address)
 {
-    return system_call(SYS_rt_sigprocmask, -1, address, NULL, sizeof(uint64_t));
+    return system_call(CALL_TEST_PAGE, address);
 }
 
 /* Return whether a page can be read. The kernel reads a new signal mask before it finds that it

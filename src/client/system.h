@@ -16,6 +16,7 @@
 
 #include "client/arch/syscall.h"
 #include "wire/barrier.h"
+#include "wire/client_calls.h"
 
 /* Whether the process has restricted its system calls. Then all of ours fail with -EPERM. The
  * preloaded client notices that itself (hooks_seccomp.c); the daemon tells an attached client in
@@ -30,6 +31,48 @@ static inline bool system_calls_are_forbidden(void)
     return load_relaxed(&system_is_restricted) != 0;
 }
 #endif
+
+#ifdef HEAPPROFD_ATTACHED
+#define CALL_OWN_MAKERS (CALL_ATTACHED | CALL_AT_ENTRY)
+#else
+#define CALL_OWN_MAKERS CALL_PRELOADED
+#endif
+
+/* Make a call of the table, with the arguments that it leaves open (0 to 6):
+ * system_call(CALL_CLOSE, fd). */
+#define system_call(...)                                                                           \
+    SYSTEM_CALL_PICK(__VA_ARGS__, system_call6, system_call5, system_call4, system_call3,          \
+                     system_call2, system_call1, system_call0, )                                   \
+    (__VA_ARGS__)
+#define SYSTEM_CALL_PICK(_0, _1, _2, _3, _4, _5, _6, name, ...) name
+
+#define system_call0(call) system_call_make(call, 0, 0, 0, 0, 0, 0, 0)
+#define system_call1(call, a) system_call_make(call, 1, a, 0, 0, 0, 0, 0)
+#define system_call2(call, a, b) system_call_make(call, 2, a, b, 0, 0, 0, 0)
+#define system_call3(call, a, b, c) system_call_make(call, 3, a, b, c, 0, 0, 0)
+#define system_call4(call, a, b, c, d) system_call_make(call, 4, a, b, c, d, 0, 0)
+#define system_call5(call, a, b, c, d, e) system_call_make(call, 5, a, b, c, d, e, 0)
+#define system_call6(call, a, b, c, d, e, f) system_call_make(call, 6, a, b, c, d, e, f)
+#define system_call_make(call, count, a, b, c, d, e, f)                                            \
+    ({                                                                                             \
+        _Static_assert((call##_MAKERS & CALL_OWN_MAKERS) != 0,                                     \
+                       "the call is checked for others only");                                     \
+        _Static_assert(count == call##_CHOOSES,                                                    \
+                       "the call leaves another number of arguments open");                        \
+        system_call_of(call, (const int64_t[6]){(long)(a), (long)(b), (long)(c), (long)(d),        \
+                                                (long)(e), (long)(f)});                            \
+    })
+
+static inline __attribute__((always_inline)) long system_call_of(enum client_call call,
+                                                                 const int64_t chosen[6])
+{
+    int64_t with[6];
+    if (unlikely(system_calls_are_forbidden()))
+        return -EPERM;
+    client_call_fill(call, chosen, with);
+    return arch_system_call(client_calls[call].number, with[0], with[1], with[2], with[3], with[4],
+                            with[5]);
+}
 
 /* Map private zeroed memory that is zeroed again in a forked child. Return NULL if
  * there is none. */
@@ -68,8 +111,15 @@ unsigned system_probe_pages(uintptr_t from, unsigned count);
 void system_avoid_copying(void);
 
 /* From now on, call process_vm_readv: the profiler has proved that the filters of this process do
- * not kill for it. */
+ * not kill for it. Unless system_forbid_copying() came before. */
 void system_permit_copying(void);
+
+/* From now on, never call process_vm_readv: a filter that the program installs forbids it. */
+void system_forbid_copying(void);
+
+/* From now on, do not map large tables if the program has its memory locked: a filter would kill
+ * for the calls that keep them unlocked. */
+void system_avoid_unlocking(void);
 
 /* Prepare system_barrier_of_threads() for this process. Return false if it may not be used. Takes
  * milliseconds if there are several threads. */

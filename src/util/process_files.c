@@ -193,6 +193,7 @@ static void take_line(const char *line, struct process_status *status)
         NUMBER("Seccomp_filters:", seccomp_filters, 10),
         NUMBER("RssAnon:", anonymous_kb, 10),
         NUMBER("VmSwap:", swapped_kb, 10),
+        NUMBER("VmLck:", locked_kb, 10),
         NUMBER("VmRSS:", rss_kb, 10),
         NUMBER("RssFile:", file_kb, 10),
         NUMBER("RssShmem:", shared_kb, 10),

@@ -61,7 +61,7 @@ struct process_status {
     unsigned uid[4], gid[4]; /* real, effective, saved, file system; missing: ~0 */
     uint64_t permitted, effective, ambient, bounding; /* capabilities; permitted missing: all */
     uint64_t seccomp_mode, seccomp_filters;           /* mode: 0 none, 1 strict, 2 filters */
-    uint64_t anonymous_kb, swapped_kb;
+    uint64_t anonymous_kb, swapped_kb, locked_kb;
     uint64_t rss_kb, file_kb, shared_kb; /* resident in core; missing: ~0 */
 };
 

@@ -18,7 +18,7 @@
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 6
+#define ATTACHED_VERSION 7
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
@@ -126,12 +126,14 @@ struct attached_params {
     uint32_t flags; /* enum handshake_flag */
     int32_t daemon_pid;
     uint64_t max_overhead_percent, wide_interval_bytes; /* as in the handshake */
-    uint64_t clock_gettime;      /* of the vdso */
-    uint64_t stack_end;          /* of the initial thread */
-    uint64_t dl_find_object;     /* of the loader */
-    uint64_t exit, pthread_exit; /* of the C library */
-    uint64_t heap_visit;         /* mi_heap_visit_blocks of mimalloc */
-    uint32_t avoid_copying;      /* process_vm_readv would kill the process (seccomp) */
+    uint64_t clock_gettime;                             /* of the vdso */
+    uint64_t stack_end;                                 /* of the initial thread */
+    uint64_t dl_find_object;                            /* of the loader */
+    uint64_t exit, pthread_exit;                        /* of the C library */
+    uint64_t heap_visit;                                /* mi_heap_visit_blocks of mimalloc */
+    /* What the process's filters (seccomp) forbid: to copy memory by the kernel; to make memory
+     * that the kernel does not lock (munlock, mprotect). */
+    uint32_t avoid_copying, avoid_unlocking;
     uint32_t at_entry;           /* the program has not run yet: it may have no thread pointer */
     uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
     uint64_t ring_bytes;         /* of address space */

@@ -912,6 +912,52 @@ def test_failing_calls():
         check({"munmap", "close"} < refused < set(filters), f"refused: {refused}")
 
 
+# Arguments for which a filter may kill: the system call on x86-64 and aarch64, the argument's number and its value.
+DENIED_ARGUMENTS = {
+    "processor clock": ((228, 113), 0, 2), "populate": ((28, 233), 2, 23), "block signals": ((14, 135), 0, 0),
+    "set signals": ((14, 135), 0, 2), "test pages": ((14, 135), 0, 0xffffffff), "sleep": ((202, 98), 1, 128),
+    "unlock": ((150, 229), 2, 0), "make writable": ((10, 226), 2, 3), "map unreadable": ((9, 222), 2, 0),
+    "barrier": ((324, 283), 0, 8), "register barrier": ((324, 283), 0, 16),
+}
+
+
+def deny_line(name):
+    numbers, index, value = DENIED_ARGUMENTS[name]
+    return f"deny {numbers[os.uname().machine == 'aarch64']} {index} {value}"
+
+
+def test_denied_arguments():
+    """A filter that kills for an argument of a call of ours: the process is refused, or the call is not made."""
+    with scene() as (daemon, directory):
+        processes = {}
+        for locked in (False, True):
+            for name in DENIED_ARGUMENTS:
+                what = name + " locked" * locked
+                processes[what] = Bare(daemon)
+                if locked:
+                    processes[what].tell("lock")
+                processes[what].tell(deny_line(name))
+        codes = {what: code_of(process.pid) for what, process in processes.items()}
+        refused = {"processor clock", "populate", "block signals", "set signals", "test pages", "sleep",
+                   "map unreadable"}
+        refused |= {f"{name} locked" for name in (*refused, "unlock", "make writable")}
+        pids = ",".join(str(process.pid) for process in processes.values())
+        session = Session(daemon, os.path.join(directory, "o"), "-p", pids, begins=False)
+        attached(daemon, *(process for what, process in processes.items() if what not in refused))
+        for process in processes.values():
+            process.tell("hold 2000 100")
+            process.tell("churn 20000 1000")
+        session.end()
+        report = session.report()
+        for what, process in processes.items():
+            remark = remark_of(report, process.pid)
+            check(("(seccomp)" in remark) == (what in refused), f"{what}: {remark!r}")
+            if what not in refused:
+                check_figure(heap_of(report, process.pid), "hold_block", "objects", 2000)
+            check(code_of(process.pid) == codes[what], f"{what}: its code is not as it was")
+            check(process.end() == 0, f"{what}: the program failed")
+
+
 def test_permitted_calls():
     """Under a filter that permits our documented calls and kills for all others, we make no others."""
     with scene() as (daemon, directory):

@@ -7,11 +7,12 @@ kill them.
 """
 
 import os
+import re
 import tempfile
 
 import as_service
 import harness
-from attach import NEEDED_CALLS, OWN_CALLS, remark_of
+from attach import DENIED_ARGUMENTS, NEEDED_CALLS, OWN_CALLS, deny_line, remark_of
 from daemon import Commanded, Session, figure, report_of, scene
 from harness import check, program
 
@@ -84,6 +85,44 @@ def test_small_ring():
 def test_refused_by_the_kernel():
     """A process that only asks about filters, or whose filter is refused, is not treated as restricted."""
     check_lines("refused", ["probe", *WORK, "fork"], False, HELD, ["--follow-children"])
+
+
+def test_harmless_filter():
+    """A filter that allows all our calls changes nothing: the client goes on making them."""
+    lines = ["forbid kill 101", "deny 28 2 99", *WORK]  # ptrace; madvise with unknown advice
+    check_lines("harmless", lines, False, HELD)
+
+
+def test_denied_arguments():
+    """A filter that kills for an argument of a call of ours ends them all, but if it is one that copies memory."""
+    for name in DENIED_ARGUMENTS:
+        check_lines(name, [deny_line(name), *WORK], "barrier" not in name, HELD)
+
+
+def test_call_sites():
+    """All system calls are made from the table that filters are checked with, and each row of it is used."""
+    rows = set()
+    used = set()
+    source = os.path.join(harness.ROOT, "src")
+    with open(os.path.join(source, "wire", "client_calls.h"), encoding="utf-8") as header:
+        rows = set(re.findall(r"ROW\((\w+),", header.read())) - {"name"}
+    for directory, _, names in (*os.walk(os.path.join(source, "client")), *os.walk(os.path.join(source, "attach"))):
+        for name in names:
+            path = os.path.relpath(os.path.join(directory, name), source)
+            if not name.endswith((".c", ".h", ".S")):
+                continue
+            with open(os.path.join(source, path), encoding="utf-8") as file:
+                text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
+            used |= set(re.findall(r"\bCALL_(\w+)", text))
+            if not path.startswith("client"):
+                continue
+            is_bottom = name == "syscall.h" or path == "client/system.h"
+            check(is_bottom or "arch_system_call" not in text, f"{path}: a call without the table")
+            check(is_bottom or not re.search(r'__asm__[^;]*"(syscall|svc)|^\s+(syscall|svc)\s', text, re.M),
+                  f"{path}: an instruction of its own")
+            check(not re.search(r"(?<![\w.])syscall\(", text), f"{path}: libc's syscall()")
+    used.add("RETURN_FROM_SIGNAL")  # made by the program's own code, to which the attacher's frame returns
+    check(rows and not rows - used, f"rows that no call uses: {sorted(rows - used)}")
 
 
 def test_forks():

@@ -35,9 +35,9 @@
 
 /* The client reads its own maps by direct system calls. */
 static long read_own_maps(long number, void *to, size_t bytes);
-#undef system_call6
-#define system_call6(number, a, b, c, d, e, f)                                                     \
-    read_own_maps(number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
+#undef system_call_make
+#define system_call_make(call, count, a, b, c, d, e, f)                                            \
+    (void)(a), read_own_maps(client_calls[call].number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
 #include "client/modules/module_maps.c"
 #include "client/own_files.c"
 
@@ -438,8 +438,8 @@ static void look_before_attaching(bool exact)
     else if (exact && process.count > 0)
         check(code == 0 && read.headers == 0x1040);
     process_clear(&read);
-    bool avoid_copying = false;
-    seccomp_filter_check(PID, PID, SECCOMP_TO_STAY, &avoid_copying, &error);
+    struct client_filter_verdict verdict = {0};
+    seccomp_filter_check(PID, true, CALL_ATTACHED, &verdict, &error);
 }
 
 static void read_code(bool exact)

@@ -11,9 +11,11 @@
  *   forbid WORD N...   from now on a filter (seccomp) gives these system calls that verdict; set by
  *                      prctl()
  *   permit WORD N...   the same for all other system calls; set by syscall()
- *   lock               lock all present and future memory (mlockall)
- *   probe              request filters that the kernel refuses
- *   leave              go on in another thread; the first one ends
+ *   deny N I VALUE     from now on a filter kills for that system call if argument I is VALUE
+ *   dispatch           from now on a system call from outside the C library ends the program
+ * (Syscall User Dispatch) lock               lock all present and future memory (mlockall) probe
+ * request filters that the kernel refuses leave              go on in another thread; the first one
+ * ends
  *
  * WORD is kill, trap or errno.
  */
@@ -21,8 +23,10 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -146,6 +150,61 @@ static void filter_calls(const char *numbers, const char *listed, const char *ot
         _exit(99);
 }
 
+static void deny(const char *line)
+{
+    unsigned number, index, value;
+    if (sscanf(line, "%*s %u %u %u", &number, &index, &value) != 3)
+        _exit(93);
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * index),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        _exit(99);
+}
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#endif
+
+/* Set *start and *end to the mapping of the C library's code. Return whether it was found. */
+static int find_code(uintptr_t *start, uintptr_t *end)
+{
+    char line[512];
+    int found = 0;
+    uintptr_t function = (uintptr_t)strtoul;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps != NULL && !found && fgets(line, sizeof(line), maps) != NULL)
+        found = sscanf(line, "%lx-%lx", start, end) == 2 && function >= *start && function < *end;
+    if (maps != NULL)
+        fclose(maps);
+    return found;
+}
+
+static void end_at_stray_call(int number)
+{
+    (void)number;
+    _exit(92);
+}
+
+static void dispatch_calls(void)
+{
+    static volatile char selector;
+    uintptr_t start, end;
+    struct sigaction action = {.sa_handler = end_at_stray_call};
+    if (!find_code(&start, &end) || sigaction(SIGSYS, &action, NULL) != 0)
+        _exit(91);
+    if (prctl(PR_SET_SYSCALL_USER_DISPATCH, 1, start, end - start, &selector) != 0)
+        _exit(77);
+    selector = 1;
+}
+
 static void probe_filters(void)
 {
     struct sock_fprog invalid = {0};
@@ -217,6 +276,10 @@ static int obey(void)
             become(line);
         else if (strcmp(verb, "lock") == 0 && mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
             _exit(96);
+        else if (strcmp(verb, "deny") == 0)
+            deny(line);
+        else if (strcmp(verb, "dispatch") == 0)
+            dispatch_calls();
         else if (strcmp(verb, "probe") == 0)
             probe_filters();
         else if (sscanf(line, "forbid %7s", word) == 1)

@@ -147,12 +147,76 @@ static void test_broken_programs(void **state)
     assert_int_equal(run(programs, 0, 0, 0, 0), SECCOMP_RET_KILL_PROCESS);
 }
 
+/* Make a filter that forbids a call with the arguments that its row fixes. Return its length. */
+static size_t forbid(enum client_call call, uint32_t verdict, struct sock_filter *filter)
+{
+    const struct client_call_row *row = &client_calls[call];
+    struct {
+        size_t offset;
+        uint32_t value;
+    } tests[7] = {{NUMBER, (uint32_t)row->number}};
+    size_t count = 1, length = 0;
+    for (size_t i = 0; i < 6; i++) {
+        if (!CALL_IS_CHOSEN(row->arguments[i])) {
+            tests[count].offset = ARGUMENT(i);
+            tests[count++].value = (uint32_t)row->arguments[i];
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint8_t to_end = (uint8_t)(2 * (count - i - 1) + 1);
+        filter[length++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, tests[i].offset);
+        filter[length++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, tests[i].value, 0, to_end);
+    }
+    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict);
+    filter[length++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    return length;
+}
+
+/* Each call of the table is found in a filter that looks at its arguments, for its makers only. */
+static void test_each_call(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < CLIENT_CALL_COUNT; i++) {
+        const struct client_call_row *row = &client_calls[i];
+        for (unsigned fails = 0; fails < 2; fails++) {
+            struct sock_filter filter[16];
+            size_t length =
+                forbid(i, fails ? SECCOMP_RET_ERRNO | 1 : SECCOMP_RET_KILL_PROCESS, filter);
+            struct client_filter_verdict verdict = {0}, of_others = {0};
+            client_filter_check(filter, length, row->makers, &verdict);
+            bool is_needed = row->need == CALL_SERIOUS || (!fails && row->need == CALL_BEARABLE);
+            assert_int_equal(verdict.forbids, is_needed);
+            assert_int_equal(verdict.forbids_copying, row->need == CALL_COPIES);
+            assert_int_equal(verdict.forbids_unlocking, row->need == CALL_UNLOCKS);
+            if (is_needed)
+                assert_int_equal(client_calls[verdict.call].number, row->number);
+            client_filter_check(filter, length, 0, &of_others);
+            assert_false(of_others.forbids || of_others.forbids_copying);
+        }
+    }
+}
+
+/* Where a call will come from is not known when the filter is asked. */
+static void test_filter_of_places(void **state)
+{
+    (void)state;
+    const struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, instruction_pointer) + 4),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct client_filter_verdict verdict = {0};
+    client_filter_check(filter, COUNT(filter), CALL_ATTACHED, &verdict);
+    assert_true(verdict.tells_places);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_denied_number),   cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_arithmetic),      cmocka_unit_test(test_jumps),
         cmocka_unit_test(test_broken_programs), cmocka_unit_test(test_shifts_by_more_than_a_word),
+        cmocka_unit_test(test_each_call),       cmocka_unit_test(test_filter_of_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

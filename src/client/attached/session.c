@@ -8,9 +8,6 @@
  */
 #include "client/session.h"
 
-#ifdef __x86_64__
-#include <asm/prctl.h>
-#endif
 #include <errno.h>
 
 #include "client/attached.h"
@@ -114,7 +111,7 @@ static enum client_state leave_parents_session(struct attached_params *params)
     if (system_calls_are_forbidden())
         return CLIENT_CONNECTING;
     client.control = NULL; /* it is in the ring */
-    system_call(SYS_munmap, params->ring, params->ring_bytes);
+    system_call(CALL_UNMAP, params->ring, params->ring_bytes);
     params->ring = params->ring_bytes =
         0; /* other memory may be mapped there: do not unmap it later */
     client.data = NULL;
@@ -134,8 +131,7 @@ static bool has_thread_pointer(const struct attached_params *params)
 {
 #ifdef __x86_64__
     uint64_t base = 0;
-    return params->at_entry == 0 || system_call(SYS_arch_prctl, ARCH_GET_FS, &base) < 0 ||
-           base != 0;
+    return params->at_entry == 0 || system_call(CALL_THREAD_POINTER, &base) < 0 || base != 0;
 #else
     return params->at_entry == 0 || thread_table_own_key() != 0;
 #endif
@@ -148,9 +144,11 @@ static void join(struct attached_params *params)
         return;
     bool is_child = is_set_up || load_relaxed((const uint32_t *)params->marker) == 0;
     enum client_state next = CLIENT_ACTIVE;
-    client.pid = (int32_t)system_call(SYS_getpid);
+    client.pid = (int32_t)system_call(CALL_OWN_PROCESS);
     if (params->avoid_copying != 0)
         system_avoid_copying();
+    if (params->avoid_unlocking != 0)
+        system_avoid_unlocking();
     if (is_set_up || set_up(params) == 0) {
         if (is_child)
             next = leave_parents_session(params);
@@ -167,7 +165,7 @@ static void wait_for_join(void)
     for (unsigned i = 0; load_ordered(&joining) != 0 && !load_relaxed(&waited_in_vain); i++) {
         if (i == JOIN_YIELDS)
             store_relaxed(&waited_in_vain, true);
-        system_call(SYS_sched_yield);
+        system_call(CALL_YIELD);
     }
 }
 

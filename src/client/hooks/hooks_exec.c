@@ -35,7 +35,7 @@ EXPORT int execvpe(const char *name, char *const arguments[], char *const enviro
 
 static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 {
-    return system_call(SYS_pread64, fd, to, bytes, offset) == (long)bytes;
+    return system_call(CALL_READ_PROGRAM, fd, to, bytes, offset) == (long)bytes;
 }
 
 /* Return whether the open file is a program without an interpreter. */
@@ -58,16 +58,14 @@ static bool is_static(int fd)
 static bool may_be_traced(const char *path)
 {
     struct stat status;
-    if (system_call(SYS_newfstatat, AT_FDCWD, path, &status, 0) != 0 || !S_ISREG(status.st_mode) ||
-        (status.st_mode & (S_ISUID | S_ISGID)) != 0 ||
-        system_call(SYS_faccessat, AT_FDCWD, path, X_OK) != 0)
+    if (system_call(CALL_PATH_STATUS, path, &status) != 0 || !S_ISREG(status.st_mode) ||
+        (status.st_mode & (S_ISUID | S_ISGID)) != 0 || system_call(CALL_MAY_EXECUTE, path) != 0)
         return false;
-    int fd = (int)system_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+    int fd = (int)system_call(CALL_OPEN_PROGRAM, path);
     if (fd < 0)
         return false;
-    bool result =
-        is_static(fd) && system_call(SYS_fgetxattr, fd, "security.capability", NULL, 0) <= 0;
-    system_call(SYS_close, fd);
+    bool result = is_static(fd) && system_call(CALL_FILE_RIGHTS, fd, "security.capability") <= 0;
+    system_call(CALL_CLOSE, fd);
     return result;
 }
 
@@ -77,7 +75,7 @@ static bool may_be_traced(const char *path)
 static bool can_tell(void)
 {
     return handshake_socket_of_command()[0] != '\0' && !system_calls_are_forbidden() &&
-           system_call(SYS_gettid) == system_call(SYS_getpid);
+           system_call(CALL_OWN_THREAD) == system_call(CALL_OWN_PROCESS);
 }
 
 static void tell(const char *path)
@@ -131,7 +129,7 @@ static void tell_by_name(const char *name)
     }
     for (const char *rest = search_path(); rest != NULL && name[0] != '\0';) {
         rest = next_path(rest, name, path);
-        if (system_call(SYS_faccessat, AT_FDCWD, path, X_OK) == 0) {
+        if (system_call(CALL_MAY_EXECUTE, path) == 0) {
             tell(path);
             return;
         }

@@ -2,8 +2,8 @@
 /*
  * A program that restricts its own system calls (seccomp) may be killed for a system call of the
  * client. So the hooks of prctl() and syscall(), by which programs and libseccomp install filters,
- * notice a filter before it is in force. From then on the client makes no system call (system.h).
- * The session goes on without them.
+ * notice a filter before it is in force, and ask it about all calls of the client. Unless it allows
+ * them, the client makes no system call from then on (system.h). The session goes on without them.
  *
  * The hook of syscall() is in arch/<cpu>/syscall_hook.S. It must end in a jump, because the call
  * may use the stack in any way.
@@ -22,6 +22,7 @@
 #include "client/sample/thread_slot.h"
 #include "client/system.h"
 #include "client/unwind/unwind_stack.h"
+#include "wire/client_filter.h"
 
 /* How much of the unused stack is checked in advance, and in which steps. */
 #define CHECKED_STACK_BYTES (8u << 20)
@@ -34,13 +35,14 @@ static int (*real_prctl)(int option, ...);
 
 /* Look the real functions up, at start-up before there are threads. Idempotent. */
 HIDDEN __attribute__((constructor(101))) void seccomp_hooks_resolve(void);
-HIDDEN long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument);
+HIDDEN long hook_seccomp(long number, unsigned long a, unsigned long b, unsigned long c,
+                         unsigned long d, unsigned long e);
 
 /* Return whether the caller is the profiled process itself. A vfork child shares our memory, but
  * its filter is not ours. A forked child is still CLIENT_NEW. */
 static bool is_own_process(void)
 {
-    return client_state() == CLIENT_NEW || system_call(SYS_getpid) == client.pid;
+    return client_state() == CLIENT_NEW || system_call(CALL_OWN_PROCESS) == client.pid;
 }
 
 /* Do in advance what needs system calls: give this thread a slot, check how far its stack is
@@ -64,16 +66,44 @@ static void prepare(void)
     thread_leave(&passage);
 }
 
-/* Stop making system calls. Return true if they were allowed before. */
-static bool restrict_calls(void)
+/* Ask a filter about our calls. Return whether we may go on making all of them, but for those that
+ * copy memory. The kernel reads the program again: one that another thread changes meanwhile is
+ * another filter. */
+static bool filter_allows_calls(const struct sock_fprog *filter)
+{
+    struct sock_fprog fprog;
+    if (!system_copies_memory() ||
+        system_read_memory(&fprog, (uintptr_t)filter, sizeof(fprog)) != sizeof(fprog) ||
+        fprog.len == 0 || fprog.len > BPF_MAXINSNS)
+        return false;
+    size_t bytes = fprog.len * sizeof(struct sock_filter);
+    struct sock_filter *program = system_map(bytes);
+    struct client_filter_verdict verdict = {0};
+    if (program == NULL)
+        return false;
+    bool is_known = system_read_memory(program, (uintptr_t)fprog.filter, bytes) == (long)bytes;
+    if (is_known)
+        client_filter_check(program, fprog.len, CALL_PRELOADED, &verdict);
+    system_unmap(program, bytes);
+    if (verdict.forbids_copying)
+        system_forbid_copying();
+    return is_known && !verdict.forbids && !verdict.tells_places && !verdict.forbids_unlocking;
+}
+
+/* Stop making system calls, unless this filter (NULL: nothing) allows them. Return true if they
+ * were allowed before, and are not now. */
+static bool restrict_calls(const struct sock_fprog *filter)
 {
     if (load_relaxed(&system_is_restricted) != 0 || !is_own_process())
         return false;
     int saved_errno = errno;
-    prepare();
+    bool restricts = filter == NULL || !filter_allows_calls(filter);
+    if (restricts)
+        prepare();
     errno = saved_errno;
-    store_ordered(&system_is_restricted, 1);
-    return true;
+    if (restricts)
+        store_ordered(&system_is_restricted, 1);
+    return restricts;
 }
 
 /* The kernel has refused the filter: allow system calls again. */
@@ -82,6 +112,13 @@ static void lift_restriction(void)
     store_ordered(&system_is_restricted, 0);
     if (client_state() == CLIENT_ACTIVE)
         store_relaxed(&client.control->restricted, 0);
+}
+
+/* Return whether prctl() restricts our calls from now on. */
+static bool prctl_restricts(int option, unsigned long mode, unsigned long argument)
+{
+    return option == PR_SET_SECCOMP &&
+           restrict_calls(mode == SECCOMP_MODE_FILTER ? (const struct sock_fprog *)argument : NULL);
 }
 
 EXPORT int prctl(int option, ...)
@@ -94,24 +131,30 @@ EXPORT int prctl(int option, ...)
     va_end(list);
 
     seccomp_hooks_resolve();
-    bool is_new = option == PR_SET_SECCOMP && restrict_calls();
+    bool is_new = prctl_restricts(option, arguments[0], arguments[1]);
     int result = real_prctl(option, arguments[0], arguments[1], arguments[2], arguments[3]);
     if (is_new && result != 0)
         lift_restriction();
     return result;
 }
 
-/* Handle syscall(SYS_seccomp, ...), which returns 0 or, with some flags, a descriptor or a thread.
- */
-long hook_seccomp(long number, unsigned int operation, unsigned int flags, void *argument)
+/* Handle syscall(SYS_seccomp, ...), which returns 0 or, with some flags, a descriptor or a thread;
+ * and syscall(SYS_prctl, ...). */
+long hook_seccomp(long number, unsigned long a, unsigned long b, unsigned long c, unsigned long d,
+                  unsigned long e)
 {
-    bool restricts = operation == SECCOMP_SET_MODE_STRICT ||
-                     (operation == SECCOMP_SET_MODE_FILTER &&
-                      argument != NULL); /* else libseccomp only tests the kernel */
     seccomp_hooks_resolve();
-    bool is_new = restricts && restrict_calls();
-    long result = real_syscall(number, operation, flags, argument);
-    bool took_effect = result == 0 || (result > 0 && (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER));
+    bool is_new;
+    if (number == SYS_prctl)
+        is_new = prctl_restricts((int)a, b, c);
+    else if ((unsigned int)a == SECCOMP_SET_MODE_FILTER)
+        is_new = c != 0 && /* else libseccomp only tests the kernel */
+                 restrict_calls((const struct sock_fprog *)c);
+    else
+        is_new = (unsigned int)a == SECCOMP_SET_MODE_STRICT && restrict_calls(NULL);
+    long result = real_syscall(number, a, b, c, d, e);
+    bool gives_listener = number == SYS_seccomp && (b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0;
+    bool took_effect = result == 0 || (result > 0 && gives_listener);
     if (is_new && !took_effect)
         lift_restriction();
     return result;

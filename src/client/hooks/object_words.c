@@ -3,8 +3,6 @@
 #include "client/hooks/object_words.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <sys/mman.h>
 
 #include "client/libc/libc.h"
 #include "client/system.h"
@@ -28,8 +26,7 @@ void object_set_protected(struct object *object, uintptr_t start, size_t bytes)
  * that changes nothing (a logical or with 0), so that no fault comes. Nobody waits at the word. */
 static long try_to_write(uintptr_t at)
 {
-    const int nothing = FUTEX_OP(FUTEX_OP_OR, 0, FUTEX_OP_CMP_EQ, 0);
-    long result = system_call(SYS_futex, at, FUTEX_WAKE_OP | FUTEX_PRIVATE_FLAG, 0, 0, at, nothing);
+    long result = system_call(CALL_TEST_WRITING, at, at);
     return result < 0 ? result : 0;
 }
 
@@ -47,12 +44,11 @@ static bool write_word(const struct object *object, uintptr_t at, uint64_t value
     if (result == 0 && is_protected && !object->is_complete)
         return false;
     bool is_read_only = result == -EFAULT && is_protected;
-    if (result != 0 && (!is_read_only ||
-                        system_call(SYS_mprotect, page, page_bytes(), PROT_READ | PROT_WRITE) != 0))
+    if (result != 0 && (!is_read_only || system_call(CALL_MAKE_WRITABLE, page, page_bytes()) != 0))
         return false;
     store_relaxed((uint64_t *)at, value);
     if (is_read_only)
-        system_call(SYS_mprotect, page, page_bytes(), PROT_READ);
+        system_call(CALL_MAKE_READ_ONLY, page, page_bytes());
     return true;
 }
 

@@ -40,16 +40,16 @@ static int connect_to_daemon(const char *path)
     if (path[0] == '\0' || strlen(path) >= SOCKET_PATH_MAX)
         return -ENOENT;
     strcpy(address.sun_path, path);
-    int fd = (int)system_call(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = (int)system_call(CALL_MAKE_SOCKET);
     if (fd < 0)
         return fd;
     struct timeval limit = {.tv_sec = HANDSHAKE_TIMEOUT_MS / 1000,
                             .tv_usec = HANDSHAKE_TIMEOUT_MS % 1000 * 1000};
-    system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    system_call(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    long result = system_call(SYS_connect, fd, &address, sizeof(address));
+    system_call(CALL_LIMIT_SENDING, fd, &limit, sizeof(limit));
+    system_call(CALL_LIMIT_RECEIVING, fd, &limit, sizeof(limit));
+    long result = system_call(CALL_CONNECT, fd, &address, sizeof(address));
     if (result < 0) {
-        system_call(SYS_close, fd);
+        system_call(CALL_CLOSE, fd);
         return (int)result;
     }
     return fd;
@@ -70,7 +70,7 @@ static int receive_reply(int socket, struct handshake_reply *reply, int *ring_fd
                              .msg_controllen = CMSG_LEN(sizeof(int))};
     long got;
     do {
-        got = system_call(SYS_recvmsg, socket, &message, MSG_CMSG_CLOEXEC);
+        got = system_call(CALL_RECEIVE_REPLY, socket, &message);
     } while (got == -EINTR);
     if (message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
         control.header.cmsg_level == SOL_SOCKET && control.header.cmsg_type == SCM_RIGHTS)
@@ -89,7 +89,7 @@ static void send_hello(int socket, enum handshake_origin origin)
         .magic = HANDSHAKE_MAGIC,
         .version = HANDSHAKE_VERSION,
         .origin = origin,
-        .tid = (uint32_t)system_call(SYS_gettid),
+        .tid = (uint32_t)system_call(CALL_OWN_THREAD),
         .pid = (uint32_t)client.pid,
         .is_initialized = libc_is_initialized(),
     };
@@ -97,7 +97,7 @@ static void send_hello(int socket, enum handshake_origin origin)
     size_t length = strlen(allocator);
     memcpy(hello.allocator, allocator,
            length < sizeof(hello.allocator) ? length : sizeof(hello.allocator) - 1);
-    system_call(SYS_sendto, socket, &hello, sizeof(hello), MSG_NOSIGNAL, NULL, 0);
+    system_call(CALL_SAY_HELLO, socket, &hello, sizeof(hello));
 }
 
 static bool reply_is_sound(const struct handshake_reply *reply)
@@ -123,11 +123,10 @@ int handshake_ask(const char *socket_path, enum handshake_origin origin,
     int result = receive_reply(socket, reply, ring_fd);
     if (result == 0 && (!reply_is_sound(reply) || *ring_fd < 0))
         result = -EPERM;
-    if (result == 0 &&
-        system_call(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, &daemon, &length) == 0)
+    if (result == 0 && system_call(CALL_PEER, socket, &daemon, &length) == 0)
         *daemon_pid = daemon.pid;
     if (result < 0 && *ring_fd >= 0)
-        system_call(SYS_close, *ring_fd);
-    system_call(SYS_close, socket);
+        system_call(CALL_CLOSE, *ring_fd);
+    system_call(CALL_CLOSE, socket);
     return result;
 }

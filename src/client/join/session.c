@@ -97,7 +97,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     if (reply.interval_bytes == 0)
         reply.interval_bytes = SAMPLING_NEVER_BYTES;
     result = arena_enter_ring(ring_fd, reply.data_bytes);
-    system_call(SYS_close, ring_fd);
+    system_call(CALL_CLOSE, ring_fd);
     if (result == 0)
         result = live_set_init_for_malloc(&sample_live_set, reply.interval_bytes);
     if (result < 0)
@@ -232,8 +232,8 @@ static void join(void)
     /* Functions called below may set errno. */
     int saved_errno = errno;
     bool forked = is_set_up;
-    client.pid = (int32_t)system_call(SYS_getpid);
-    if (system_call(SYS_getrandom, &client.seed, sizeof(client.seed), 1 /* GRND_NONBLOCK */) < 0)
+    client.pid = (int32_t)system_call(CALL_OWN_PROCESS);
+    if (system_call(CALL_RANDOM, &client.seed, sizeof(client.seed)) < 0)
         client.seed = clock_now_us() ^ ((uint64_t)client.pid << 40) ^ (uintptr_t)&saved_errno;
     /* After an error the state stays CONNECTING: every allocation passes through. */
     if (forked)

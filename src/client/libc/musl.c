@@ -31,7 +31,7 @@ static bool page_is_zero(const char *page)
 static void clear_pages(char *page, size_t bytes)
 {
     if (bytes >= DISCARD_BYTES && malloc_is_musls && !system_calls_are_forbidden() &&
-        system_call(SYS_madvise, page, bytes, MADV_DONTNEED) == 0)
+        system_call(CALL_DISCARD, page, bytes) == 0)
         return;
     for (; bytes > 0; page += PAGE_BYTES, bytes -= PAGE_BYTES) {
         if (!page_is_zero(page))

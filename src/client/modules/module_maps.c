@@ -6,8 +6,6 @@
  */
 #include "client/modules/module_object.h"
 
-#include <fcntl.h>
-
 #include "client/own_files.h"
 #include "client/system.h"
 
@@ -28,7 +26,7 @@ struct maps {
 static int maps_byte(struct maps *maps)
 {
     if (maps->used == maps->filled) {
-        long got = system_call(SYS_read, maps->fd, maps->buffer, sizeof(maps->buffer));
+        long got = system_call(CALL_READ, maps->fd, maps->buffer, sizeof(maps->buffer));
         maps->failed = got < 0;
         if (got <= 0)
             return -1;
@@ -91,7 +89,7 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
     maps.used = maps.filled = 0;
     maps.failed = false;
     own_file_path(path, "maps");
-    maps.fd = (int)system_call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    maps.fd = (int)system_call(CALL_OPEN, path);
     if (maps.fd < 0)
         return false;
     struct line run = {0}, line;
@@ -116,7 +114,7 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
         if (line.end <= pc)
             gap_start = line.end;
     }
-    system_call(SYS_close, maps.fd);
+    system_call(CALL_CLOSE, maps.fd);
     if (!holds && maps.failed)
         return false;
     object->start = holds ? run.start : gap_start;

@@ -11,7 +11,7 @@
 static bool on_alternate_stack(void)
 {
     stack_t stack;
-    return system_call(SYS_sigaltstack, 0, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+    return system_call(CALL_SIGNAL_STACK, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
 }
 
 bool abandoned_frame(const struct unwind_stack_bounds *bounds, uintptr_t frame, uintptr_t here)

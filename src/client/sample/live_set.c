@@ -64,18 +64,19 @@ struct live_set_nothing live_set_nothing = {.anything = {UINT8_MAX, UINT8_MAX}};
 
 /* --- memory --- */
 
-static bool is_limited(int resource)
+static bool is_limited(void)
 {
     struct rlimit64 limit;
-    long result = system_call(SYS_prlimit64, 0, resource, NULL, &limit);
-    return result == 0 && limit.rlim_cur != RLIM64_INFINITY;
+    return (system_call(CALL_LIMIT_OF_ADDRESSES, &limit) == 0 &&
+            limit.rlim_cur != RLIM64_INFINITY) ||
+           (system_call(CALL_LIMIT_OF_DATA, &limit) == 0 && limit.rlim_cur != RLIM64_INFINITY);
 }
 
 /* *count: in, the wanted lines; out, the mapped ones. */
 static struct live_set_line *map_lines(uint32_t *count)
 {
     /* The kernel counts private memory as data, touched or not. */
-    if (*count > LINES_MIN && (is_limited(RLIMIT_AS) || is_limited(RLIMIT_DATA)))
+    if (*count > LINES_MIN && is_limited())
         *count = LINES_MIN;
     struct live_set_line *lines = system_map_wiped(*count * sizeof(*lines));
     if (lines == NULL && *count > LINES_MIN) {

@@ -37,8 +37,7 @@
 static uint64_t processor_time_ns(uint64_t now_ns, bool *by_clock)
 {
     struct timespec now = {0};
-    *by_clock = system_calls_are_forbidden() ||
-                system_call(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now) != 0;
+    *by_clock = system_calls_are_forbidden() || system_call(CALL_PROCESSOR_CLOCK, &now) != 0;
     return *by_clock ? now_ns : (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 

@@ -109,7 +109,7 @@ static inline void ring_wake(uint64_t offset, uint32_t length)
     if (unlikely(((offset + length) & half) != (offset & half)) &&
         load_relaxed(&control->reserved) - load_relaxed(&control->consumed) >= half) {
         add_ordered(&control->wake_futex, 1);
-        system_call(SYS_futex, &control->wake_futex, FUTEX_WAKE, 1);
+        system_call(CALL_WAKE, &control->wake_futex);
     }
 }
 

@@ -167,7 +167,7 @@ static bool is_silent(struct ring_silence *silence, uint64_t now_us)
 
 static bool daemon_is_gone(struct ring_silence *silence, uint64_t now_us)
 {
-    if (client.daemon_pid > 0 && system_call(SYS_kill, client.daemon_pid, 0) == -ESRCH)
+    if (client.daemon_pid > 0 && system_call(CALL_FIND_PROCESS, client.daemon_pid) == -ESRCH)
         return true;
     return is_silent(silence, now_us);
 }
@@ -193,8 +193,8 @@ static __attribute__((noinline)) void populate(uint64_t mark)
     bool is_last = to > client.data_mask;
     if (!cas_relaxed(&client.process->ring_populated, &mark, is_last ? UINT64_MAX : to))
         return;
-    long code = system_call(SYS_madvise, client.data + from,
-                            (is_last ? client.data_mask + 1 : to) - from, MADV_POPULATE_WRITE);
+    long code = system_call(CALL_POPULATE, client.data + from,
+                            (is_last ? client.data_mask + 1 : to) - from);
     if (code != 0) /* kernels before 5.14 */
         store_relaxed(&client.process->ring_populated, UINT64_MAX);
 }
@@ -261,7 +261,7 @@ static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread,
                 slice_us = client.block_timeout_us - waited_us;
         }
         struct timespec slice = {.tv_nsec = (long)slice_us * 1000};
-        system_call(SYS_futex, &control->space_futex, FUTEX_WAIT, seen, &slice);
+        system_call(CALL_WAIT_FOR_SPACE, &control->space_futex, seen, &slice);
         waited_us = clock_now_us() - began_us;
         if (load_relaxed(&control->stopping) != 0) {
             leave_session();

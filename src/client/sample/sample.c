@@ -179,7 +179,7 @@ static void sleep_a_millisecond(void)
 {
     uint32_t never_woken = 0;
     struct timespec millisecond = {.tv_nsec = 1000000};
-    system_call(SYS_futex, &never_woken, FUTEX_WAIT_PRIVATE, 0, &millisecond);
+    system_call(CALL_SLEEP, &never_woken, &millisecond);
 }
 
 /* Take a shared buffer. Wait for one if none is free. */
@@ -192,7 +192,7 @@ scratch_take_shared(const struct ring_thread *thread, uintptr_t here)
     /* The holders are threads that lost the processor during a walk. */
     for (int i = 0; scratch == NULL && i < SCRATCH_YIELDS + SCRATCH_SLEEPS; i++) {
         if (i < SCRATCH_YIELDS)
-            system_call(SYS_sched_yield);
+            system_call(CALL_YIELD);
         else
             sleep_a_millisecond();
         scratch = scratch_try_shared(thread, here);
@@ -374,7 +374,7 @@ static bool is_unknown(const struct ring_thread *thread)
 static __attribute__((noinline)) void send_thread(struct ring_thread *thread, uint8_t *known)
 {
     char name[16] = "";
-    system_call(SYS_prctl, PR_GET_NAME, name, 0, 0, 0);
+    system_call(CALL_THREAD_NAME, name);
     struct record_thread *record = ring_writer_reserve(thread, sizeof(*record));
     if (record == NULL)
         return;

@@ -112,7 +112,7 @@ int thread_slot_init(void)
 
 static bool is_gone(uint32_t tid)
 {
-    return system_call(SYS_tgkill, client.pid, tid, 0) == -ESRCH;
+    return system_call(CALL_FIND_THREAD, client.pid, tid) == -ESRCH;
 }
 
 uint32_t thread_slot_living(uint32_t number)
@@ -282,11 +282,11 @@ static struct ring_thread *take_slot(void)
     if (thread_slot_is_not_due())
         return NULL;
 
-    long own_tid = system_call(SYS_gettid);
+    long own_tid = system_call(CALL_OWN_THREAD);
     uint32_t tid = (uint32_t)own_tid, number = RING_THREADS_MAX;
     /* A vfork child shares its parent's memory: its number would stay in the parent's thread and
      * soon be taken over. */
-    if (own_tid > 0 && system_call(SYS_getpid) == client.pid)
+    if (own_tid > 0 && system_call(CALL_OWN_PROCESS) == client.pid)
         number = find_number(tid);
     if (number < RING_THREADS_MAX) {
         thread = &client.threads[number];
@@ -311,12 +311,12 @@ struct ring_thread *thread_slot_find(void)
 #ifdef HEAPPROFD_ATTACHED
 void thread_slot_check(struct ring_thread *thread)
 {
-    uint32_t own = (uint32_t)system_call(SYS_gettid), tid = load_relaxed(&thread->tid);
+    uint32_t own = (uint32_t)system_call(CALL_OWN_THREAD), tid = load_relaxed(&thread->tid);
     if (likely(tid == own) || tid == RING_THREAD_CLAIMED)
         return;
     /* A vfork child counts for the thread that waits for it. */
     uint32_t number = (uint32_t)(thread - client.threads);
-    if (system_call(SYS_getpid) != client.pid || !claim_if_gone(number, own))
+    if (system_call(CALL_OWN_PROCESS) != client.pid || !claim_if_gone(number, own))
         return;
     open_account(thread, own);
     enter_slot(thread);

@@ -74,7 +74,7 @@ static bool home_extends(struct unwind_stack_bounds *bounds, uintptr_t sp)
 
 static bool runs_initial_thread(void)
 {
-    return system_call(SYS_gettid) == system_call(SYS_getpid);
+    return system_call(CALL_OWN_THREAD) == system_call(CALL_OWN_PROCESS);
 }
 
 /* Return whether the control block is on top of the stack. In a child that another thread has
@@ -115,8 +115,7 @@ static __attribute__((noinline)) void open_foreign(struct unwind_stack *stack, u
                                                    bool innermost)
 {
     stack_t alternate;
-    if (system_call(SYS_sigaltstack, NULL, &alternate) == 0 &&
-        (alternate.ss_flags & SS_ONSTACK) != 0) {
+    if (system_call(CALL_SIGNAL_STACK, &alternate) == 0 && (alternate.ss_flags & SS_ONSTACK) != 0) {
         uintptr_t low = (uintptr_t)alternate.ss_sp, high = low + alternate.ss_size;
         if (sp >= low && sp < high && readable_until(page_down(sp), high) >= high) {
             stack->low = sp;

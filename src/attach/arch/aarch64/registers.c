@@ -11,12 +11,12 @@
 
 static const uint8_t call_and_return[] = {0x01, 0,    0,    0xd4,
                                           0xc0, 0x03, 0x5f, 0xd6}; /* svc 0; ret */
-static const uint8_t sigreturn[] = {0x68, 0x11, 0x80, 0xd2,
-                                    0x01, 0,    0,    0xd4}; /* mov x8, 139; svc 0 */
+static const uint8_t return_from_signal[] = {0x68, 0x11, 0x80, 0xd2,
+                                             0x01, 0,    0,    0xd4}; /* mov x8, 139; svc 0 */
 
 const struct processor_code processor_call = {call_and_return, 4};
 const struct processor_code processor_call_and_return = {call_and_return, 8};
-const struct processor_code processor_sigreturn = {sigreturn, sizeof(sigreturn)};
+const struct processor_code processor_sigreturn = {return_from_signal, sizeof(return_from_signal)};
 
 long registers_read(pid_t tid, struct user_regs_struct *registers)
 {

@@ -9,11 +9,12 @@
 
 static const uint8_t call_and_return[] = {0x0f, 0x05, 0xc3}; /* syscall; ret */
 /* mov $15, %rax; syscall */
-static const uint8_t sigreturn[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0, 0, 0x0f, 0x05};
+static const uint8_t return_from_signal[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0,
+                                             0,    0x0f, 0x05};
 
 const struct processor_code processor_call = {call_and_return, 2};
 const struct processor_code processor_call_and_return = {call_and_return, 3};
-const struct processor_code processor_sigreturn = {sigreturn, sizeof(sigreturn)};
+const struct processor_code processor_sigreturn = {return_from_signal, sizeof(return_from_signal)};
 
 long registers_read(pid_t tid, struct user_regs_struct *registers)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hook of syscall(), aarch64: a branch to the real function, or to hook_seccomp for the number
- * of seccomp. All arguments stay in their registers.
+ * The hook of syscall(), aarch64: a branch to the real function, or to hook_seccomp for the numbers
+ * of seccomp and prctl. All arguments stay in their registers.
  */
 #define SYS_SECCOMP 277
+#define SYS_PRCTL 167
 
     .text
     .globl syscall
@@ -16,6 +17,8 @@ syscall:
     .cfi_startproc
     hint #34 /* bti c */
     cmp x0, #SYS_SECCOMP
+    b.eq hook_seccomp
+    cmp x0, #SYS_PRCTL
     b.eq hook_seccomp
     adrp x16, real_syscall
     ldr x16, [x16, #:lo12:real_syscall]

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hook of syscall(), x86-64: a jump to the real function, or to hook_seccomp for the number of
- * seccomp. All arguments stay in their registers and on the stack.
+ * The hook of syscall(), x86-64: a jump to the real function, or to hook_seccomp for the numbers of
+ * seccomp and prctl. All arguments stay in their registers and on the stack.
  */
 #define SYS_SECCOMP 317
+#define SYS_PRCTL 157
 
     .text
     .globl syscall
@@ -13,6 +14,8 @@ syscall:
     .cfi_startproc
     endbr64
     cmp $SYS_SECCOMP, %rdi
+    je hook_seccomp
+    cmp $SYS_PRCTL, %rdi
     je hook_seccomp
     mov real_syscall(%rip), %rax
     test %rax, %rax
