@@ -7,6 +7,10 @@
 
 #include "attach/permission.h"
 
+#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
+#endif
+
 int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
                  struct error *error)
 {
@@ -36,6 +40,18 @@ int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *o
     return error_set(error, code, "cannot stop process %d: %s", (int)tracee->pid, strerror(-code));
 }
 
+/* Return whether system calls of the thread become signals to it, unless they come from one range
+ * of code. Kernels before 6.4 do not tell. */
+static bool dispatches_calls(pid_t tid)
+{
+    struct {
+        uint64_t mode, selector, offset, length;
+    } config = {0};
+    return tracee_request(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tid,
+                          (void *)(uintptr_t)sizeof(config), &config) == 0 &&
+           config.mode != 0;
+}
+
 int stop_check_calls(const struct tracee *tracee, unsigned makers,
                      struct client_filter_verdict *verdict, struct error *error)
 {
@@ -45,6 +61,12 @@ int stop_check_calls(const struct tracee *tracee, unsigned makers,
     for (size_t i = 0; i < tracee->thread_count; i++) {
         if (!tracee->threads[i].stopped || tracee->threads[i].gone)
             continue;
+        if (dispatches_calls(tracee->threads[i].tid))
+            return error_set(
+                error, -EPERM,
+                "process %d: it handles system calls itself (Syscall User Dispatch, as "
+                "Wine does), and would take those of the profiler's client for its own",
+                (int)tracee->pid);
         if (seccomp_filter_check(tracee->threads[i].tid, is_first, makers, verdict, &why) < 0)
             return error_set(error, -EPERM, "process %d: %s", (int)tracee->pid, why.message);
         is_first = false;

@@ -13,8 +13,9 @@
 int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *outcome,
                  struct error *error);
 
-/* Check whether all threads may make the system calls of these makers (enum call_maker): that the
- * filters allow them. Return 0 or a negative errno. *verdict: what the client must not do. */
+/* Check whether all threads may make the system calls of these makers (enum call_maker): that none
+ * has its calls dispatched to itself (prctl PR_SET_SYSCALL_USER_DISPATCH), and that the filters
+ * allow them. Return 0 or a negative errno. *verdict: what the client must not do. */
 int stop_check_calls(const struct tracee *tracee, unsigned makers,
                      struct client_filter_verdict *verdict, struct error *error);
 

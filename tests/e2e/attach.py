@@ -958,6 +958,20 @@ def test_denied_arguments():
             check(process.end() == 0, f"{what}: the program failed")
 
 
+def test_dispatched_calls():
+    """A process that handles system calls itself (Syscall User Dispatch) is refused, and goes on."""
+    with scene() as (daemon, directory):
+        process = Bare(daemon)
+        process.tell("dispatch", answers=False)
+        if process.process.stdout.readline() != b"ok\n":
+            harness.skip("this kernel has no Syscall User Dispatch")
+        look = look_of(process)
+        outcome, report = profile(process.pid, directory, "-d", "100")
+        check(outcome.status == 1, f"{outcome.status}, {outcome.stderr!r}")
+        check("Syscall User Dispatch" in remark_of(report, process.pid), remark_of(report, process.pid))
+        check_goes_on(process, look, "dispatched")
+
+
 def test_permitted_calls():
     """Under a filter that permits our documented calls and kills for all others, we make no others."""
     with scene() as (daemon, directory):

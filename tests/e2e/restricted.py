@@ -99,6 +99,14 @@ def test_denied_arguments():
         check_lines(name, [deny_line(name), *WORK], "barrier" not in name, HELD)
 
 
+def test_dispatched_calls():
+    """A program that handles its system calls itself (Syscall User Dispatch) gets none of ours."""
+    probe = harness.run([program("commanded")], b"dispatch\n")
+    if probe.status == 77:
+        harness.skip("this kernel has no Syscall User Dispatch")
+    check_lines("dispatched", ["dispatch", *WORK], True, HELD)
+
+
 def test_call_sites():
     """All system calls are made from the table that filters are checked with, and each row of it is used."""
     rows = set()

@@ -4,6 +4,7 @@
  * client. So the hooks of prctl() and syscall(), by which programs and libseccomp install filters,
  * notice a filter before it is in force, and ask it about all calls of the client. Unless it allows
  * them, the client makes no system call from then on (system.h). The session goes on without them.
+ * The same holds for a program that handles its system calls itself (Syscall User Dispatch).
  *
  * The hook of syscall() is in arch/<cpu>/syscall_hook.S. It must end in a jump, because the call
  * may use the stack in any way.
@@ -23,6 +24,11 @@
 #include "client/system.h"
 #include "client/unwind/unwind_stack.h"
 #include "wire/client_filter.h"
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_OFF 0
+#endif
 
 /* How much of the unused stack is checked in advance, and in which steps. */
 #define CHECKED_STACK_BYTES (8u << 20)
@@ -114,11 +120,16 @@ static void lift_restriction(void)
         store_relaxed(&client.control->restricted, 0);
 }
 
-/* Return whether prctl() restricts our calls from now on. */
+/* Return whether prctl() restricts our calls from now on. With Syscall User Dispatch, the calls of
+ * this thread from outside of one range of code, which is never ours, become signals for the
+ * program. */
 static bool prctl_restricts(int option, unsigned long mode, unsigned long argument)
 {
-    return option == PR_SET_SECCOMP &&
-           restrict_calls(mode == SECCOMP_MODE_FILTER ? (const struct sock_fprog *)argument : NULL);
+    if (option == PR_SET_SECCOMP)
+        return restrict_calls(mode == SECCOMP_MODE_FILTER ? (const struct sock_fprog *)argument
+                                                          : NULL);
+    return option == PR_SET_SYSCALL_USER_DISPATCH && mode != PR_SYS_DISPATCH_OFF &&
+           restrict_calls(NULL);
 }
 
 EXPORT int prctl(int option, ...)

@@ -238,8 +238,11 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "it maps.",
             facts->totals.unseen_family);
     if (facts->totals.restricted)
-        say("The process restricted its own system calls (seccomp), and the profiler's library has "
-            "made none since: threads that began later, and some stacks, are missing.");
+        say("The process restricted its own system calls (seccomp, or Syscall User Dispatch), and "
+            "the "
+            "profiler's library has made none since: threads that began later, and some stacks, "
+            "are "
+            "missing.");
     if (facts->busy_bytes > 0)
         say("%" PRIu64
             " bytes of samples were begun and never finished (the process died, or a signal "
