@@ -225,8 +225,9 @@ static void handle_event(void *context, const struct exec_event *event)
             check_process(descendants, event->pid, event->time_us);
         break;
     case EXEC_EVENT_ENDED:
+        /* Not if other threads go on without the first one. */
         if (known != NULL && event->is_leader)
-            known->ended = true;
+            known->ended = process_has_ended(event->pid);
         session_note_exit(descendants->session, event);
         break;
     case EXEC_EVENT_RENAMED:
