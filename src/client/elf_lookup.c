@@ -20,9 +20,6 @@
 
 #define AUXILIARY_MAX 64    /* the kernel gives some 25 */
 #define ALIGNMENT_MIN 4096u /* of an object's image */
-#ifndef PR_GET_AUXV
-#define PR_GET_AUXV 0x41555856 /* Linux 6.4 and later */
-#endif
 
 #ifndef HEAPPROFD_NO_HOOKS
 const void *volatile client_own_address = (const void *)&client_own_address;
@@ -77,12 +74,12 @@ static uintptr_t loader_image(void)
     struct {
         uint64_t type, value;
     } entries[AUXILIARY_MAX];
-    long fd = system_call(SYS_openat, AT_FDCWD, "/proc/self/auxv", O_RDONLY | O_CLOEXEC, 0);
-    long got = fd >= 0 ? system_call(SYS_read, fd, entries, sizeof(entries)) : 0;
+    long fd = system_call(CALL_OPEN, "/proc/self/auxv");
+    long got = fd >= 0 ? system_call(CALL_READ, fd, entries, sizeof(entries)) : 0;
     if (fd >= 0)
-        system_call(SYS_close, fd);
+        system_call(CALL_CLOSE, fd);
     else
-        got = system_call(SYS_prctl, PR_GET_AUXV, entries, sizeof(entries), 0, 0);
+        got = system_call(CALL_AUXILIARY_VECTOR, entries, sizeof(entries));
     uintptr_t loader = 0, segments = 0;
     for (long i = 0; i < got / (long)sizeof(entries[0]) && i < AUXILIARY_MAX; i++) {
         if (entries[i].type == AT_BASE)

@@ -111,6 +111,8 @@ enum call_maker {
     ROW(REGISTER_BARRIER, membarrier, COPIES, CLIENTS,                                             \
         MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0)                                  \
     ROW(BARRIER, membarrier, COPIES, CLIENTS, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0, 0, 0, 0)     \
+    ROW(AUXILIARY_VECTOR, prctl, BEARABLE, PRELOADED,                                              \
+        0x41555856 /* PR_GET_AUXV, Linux 6.4 */, CALL_ANY, CALL_LENGTH, 0, 0, 0)                               \
     ROW(HAS_FILTER, prctl, BEARABLE, PRELOADED, PR_GET_SECCOMP, 0, 0, 0, 0, 0)                     \
     CALL_ROWS_OF_PROCESSOR(ROW)                                                                    \
     /* Clocks, where the vdso does not read them. */                                               \
