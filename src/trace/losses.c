@@ -67,6 +67,11 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
          "CPython 3.9 to 3.14, built for release with a GIL, and "
          "of Ruby 3.1 on x86-64",
          NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_INTERPRETER_UNKNOWN)},
+    [TRACE_LOST_MODULES] =
+        {"modules", "hp_lost_modules", "incomplete",
+         "frames of stacks without a name: more than 4,096 libraries were loaded "
+         "at once",
+         NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_MODULES)},
     [TRACE_LOST_RING_BYTES] = {"unsent_ring_bytes", "hp_lost_ring_bytes", "lost",
                                "of records unfinished at the process's death", NULL,
                                TRACE_LOSS_BYTES, TRACE_LOSES_SAMPLES, MEMBER(unsent_bytes_of_ring)},

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /* Indexes in the trace's field `lost`: the numbers never change. The losses after
- * TRACE_LOST_INTERPRETER_UNKNOWN have fields of their own. */
+ * TRACE_LOST_MODULES have fields of their own. */
 enum trace_loss_id {
     TRACE_LOST_OVERRUN = 0,        /* samples after the ring overran */
     TRACE_LOST_REENTRANT = 1,      /* ring full while the same thread was inside it */
@@ -34,6 +34,7 @@ enum trace_loss_id {
      * doubt, or the interpreter's version or build is unknown. */
     TRACE_LOST_INTERPRETER_STATE = 11,
     TRACE_LOST_INTERPRETER_UNKNOWN = 12,
+    TRACE_LOST_MODULES = 13, /* frames of stacks, in libraries beyond the limit */
 
     TRACE_LOST_RING_BYTES, /* reserved in the ring but never committed when the process ended */
     TRACE_LOST_LAST = TRACE_LOST_RING_BYTES,

@@ -94,7 +94,8 @@ enum ring_unwinding {
 /* 2^39 times any interval exceeds every memory. */
 #define RING_DOUBLINGS_MAX 39u
 
-/* Modules with a higher number stay RING_UNWINDING_UNKNOWN. */
+/* Modules with a higher number, which are learned after as many others, stay
+ * RING_UNWINDING_UNKNOWN: a WALK of each sample is sent. */
 #define RING_MODULES_MAX 4096u
 #define RING_UNWINDING_PER_WORD 16u /* two bits each */
 
@@ -119,6 +120,7 @@ enum ring_loss {
      * or the interpreter is a version or build that the client does not know. */
     RING_LOST_INTERPRETER_STATE,
     RING_LOST_INTERPRETER_UNKNOWN,
+    RING_LOST_MODULES, /* frames of stacks, in libraries for which the client has no room */
     RING_LOSSES_USED,
     RING_LOSS_COUNT = 16, /* entries of `lost` */
 };

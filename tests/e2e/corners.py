@@ -84,5 +84,35 @@ def test_threads_over():
 
 
 
+def many_modules(count, how):
+    """Run the program and return its profile."""
+    directory = harness.make_work_directory("many-modules-")
+    plugin = os.path.join(harness.PROGRAMS, "libmany_modules_plugin.so")
+    command = [program("many_modules"), plugin, directory, str(count), how]
+    ours, profile = harness.profile(command, 1, timeout=600)
+    what = f"{count} modules, {how}"
+    print(f"{what}: {ours.stderr.decode().splitlines()[0]}")
+    check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
+    check(profile is not None, f"{what}: no profile")
+    return ours, profile
+
+
+def test_many_modules():
+    """The number of libraries that a program has loaded in its life does not matter. The last one has its name,
+    and its calls cost as much as those of the first one."""
+    ours, profile = many_modules(4300, "reload")
+    if profile is not None:
+        check_truth(profile, ours.stdout, "reload")
+        check(profile.lost() == {}, f"lost {profile.lost()}")
+
+
+def test_modules_over():
+    """Where more libraries are loaded than there is room for, those without a name are counted, and cost no more
+    than others."""
+    _, profile = many_modules(4150, "keep")
+    if profile is not None:
+        check(set(profile.lost()) == {"modules"} and 0 < profile.lost()["modules"] < 1000, f"lost {profile.lost()}")
+
+
 if __name__ == "__main__":
     harness.main()

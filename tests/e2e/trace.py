@@ -9,7 +9,7 @@ import struct
 
 LOSSES = ("overrun", "reentrant", "no scratch", "no thread slot", "live set", "unwind", "abandoned",
           "free", "allocations",
-          "allocated bytes", "scopes", "interpreter_state", "interpreter_unknown")
+          "allocated bytes", "scopes", "interpreter_state", "interpreter_unknown", "modules")
 
 
 def read_varint(data, at):

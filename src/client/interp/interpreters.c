@@ -135,6 +135,7 @@ void interpreters_notice(const struct module *module, uint32_t generation)
         if (!cas_acquire(&found[i].state, &state, FOUND_FILLING))
             continue;
         map_notes();
+        module_keep(module);
         candidate.state = FOUND_FILLING;
         candidate.language = language;
         found[i] = candidate;

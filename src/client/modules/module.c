@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of known modules: an array that only grows, and a hash table of its
- * indices by the start of the object. Lock-free. A module is complete before its
- * index is published; later only `alive` and `link_map` change.
+ * The table of known modules, and a lossy index of it by the start of the object. Lock-free.
  *
- * An unloaded object stays in the table as dead. If it is loaded again at the same
- * place, it is revived, so that plugins which come and go do not fill the table.
+ * A place of the table is FREE, BUSY or ALIVE. A thread that learns a module changes a FREE place
+ * to BUSY, gives it a number that no module had before, fills it, and makes it ALIVE. When the
+ * object is gone, the place is BUSY until the generation has grown, and then FREE. It keeps its
+ * words until another module takes it: if the same object is loaded again, it is revived.
+ *
+ * So a reader may have the address of a place that another thread fills again. That harms nobody:
+ *
+ * - An object that cannot be unloaded (a frame of the reader's stack returns into it) stays ALIVE.
+ * - What is read of others, the kernel copies: wrong words cause no fault.
+ * - A place is filled in a later generation than that in which it was found. A walk whose
+ * generation has changed when it ends is made again.
+ * - What is sent is copied first, and only if the place did not change meanwhile (module_copy()).
+ *
+ * A thread that dies or jumps away while a place is BUSY leaves it so for good.
  */
 #include "client/modules/module.h"
 
@@ -18,74 +28,186 @@
 #include "client/system.h"
 #include "wire/barrier.h"
 
-#define BUCKETS (2u * MODULES_MAX) /* a power of two */
-#define GAPS 16u                   /* a power of two */
-#define GAP_SHIFT 16               /* the bounds are multiples of 64 KiB */
+#define INDEX_SETS 2048u /* a power of two */
+#define INDEX_WAYS 4u
+#define ABSENT 64u /* a power of two */
+#define ABSENT_GENERATION_SHIFT 36
+#define GONE_MAX 16u
+#define GAPS 16u     /* a power of two */
+#define GAP_SHIFT 16 /* the bounds are multiples of 64 KiB */
 #define GAP_USES_MAX 4096u
 
+enum module_state { MODULE_FREE, MODULE_BUSY, MODULE_ALIVE };
+
 static struct module modules[MODULES_MAX];
-static uint32_t modules_used;
-static uint16_t buckets[BUCKETS]; /* index + 1; 0: empty */
+static uint32_t modules_used; /* places that are or were in use */
+static uint32_t numbers;      /* given */
+static bool is_full;
 static uint32_t generation;
+/* Place + 1; 0: none. By the hash of an object's start; lossy. */
+static uint16_t indexes[INDEX_SETS][INDEX_WAYS];
+/* Pages of objects for which module_learn() failed in a generation: a failure takes several system
+ * calls, or a look at the whole table. */
+static uint64_t absent[ABSENT];
 /* Ranges between objects: start << 32 | end, in units of 64 KiB; 0: none. Both bounds change in one
  * store. A range serves a limited number of times, for an object may be loaded there. */
 static uint64_t gaps[GAPS];
 static uint32_t gap_uses[GAPS], gaps_noted;
 
-_Static_assert(MODULES_MAX < UINT16_MAX, "an index fits a bucket");
+_Static_assert(MODULES_MAX < UINT16_MAX, "a place fits an index");
 
-static uint32_t bucket_of(uintptr_t object_start)
+/* --- the index --- */
+
+static uint16_t *index_set_of(uintptr_t object_start)
 {
-    return (uint32_t)((object_start >> 12) * UINT64_C(0x9e3779b97f4a7c15) >> 40) & (BUCKETS - 1);
+    uint64_t hash = (object_start >> 12) * UINT64_C(0x9e3779b97f4a7c15);
+    return indexes[hash >> 40 & (INDEX_SETS - 1)];
 }
+
+static void index_note(const struct module *module)
+{
+    uint16_t *set = index_set_of(module->object_start);
+    unsigned way = 0;
+    while (way < INDEX_WAYS - 1 && load_relaxed(&set[way]) != 0)
+        way++;
+    if (load_relaxed(&set[way]) != 0)
+        way = (unsigned)(module - modules) % INDEX_WAYS;
+    store_relaxed(&set[way], (uint16_t)(module - modules + 1));
+}
+
+/* --- the table --- */
 
 static bool module_is(const struct module *module, const struct module_object *object, uintptr_t pc)
 {
-    return module->object_start == object->start && module->object_end == object->end &&
-           pc >= module->start && pc < module->end;
+    return load_acquire(&module->state) == MODULE_ALIVE && module->object_start == object->start &&
+           module->object_end == object->end && pc >= module->start && pc < module->end &&
+           load_relaxed(&module->link_map) == object->link_map;
 }
 
-/* Return whether a known module is the same as the candidate: another thread has published it, or
+/* Return whether the place's module is the same as the candidate: another thread has learned it, or
  * it was unloaded and loaded again. */
-static bool module_same(struct module *module, const struct module *candidate)
+static bool module_same(const struct module *module, const struct module *candidate)
 {
     return module->object_start == candidate->object_start &&
            module->object_end == candidate->object_end && module->start == candidate->start &&
            module->fingerprint == candidate->fingerprint;
 }
 
-static const struct module *module_learn(const struct module_object *object, uintptr_t pc)
+static const struct module *find_by_index(const struct module_object *object, uintptr_t pc)
 {
-    struct module candidate;
-    if (!module_object_read(object, pc, &candidate))
-        return NULL;
-    candidate.alive = 1;
-    struct module *slot = NULL;
-    uint32_t bucket = bucket_of(object->start);
-    for (uint32_t probes = 0; probes < BUCKETS; probes++) {
-        uint16_t *place = &buckets[(bucket + probes) & (BUCKETS - 1)];
-        uint16_t index = load_acquire(place);
-        if (index == 0) {
-            if (slot == NULL) {
-                uint32_t number = add_relaxed(&modules_used, 1);
-                if (number >= MODULES_MAX) {
-                    store_relaxed(&modules_used, MODULES_MAX);
-                    return NULL;
-                }
-                slot = &modules[number];
-                *slot = candidate;
-            }
-            if (cas_acq_rel(place, &index, (uint16_t)(slot - modules + 1)))
-                return slot;
-        }
-        struct module *known = &modules[index - 1];
-        if (module_same(known, &candidate)) {
-            store_relaxed(&known->link_map, candidate.link_map);
-            store_release(&known->alive, 1);
-            return known; /* the slot of a lost race stays unused */
+    const uint16_t *set = index_set_of(object->start);
+    for (unsigned way = 0; way < INDEX_WAYS; way++) {
+        uint16_t index = load_relaxed(&set[way]);
+        if (index != 0 && module_is(&modules[index - 1], object, pc))
+            return &modules[index - 1];
+    }
+    return NULL;
+}
+
+static const struct module *find_in_table(const struct module_object *object, uintptr_t pc)
+{
+    uint32_t used = load_acquire(&modules_used);
+    for (uint32_t i = 0; i < used; i++) {
+        if (module_is(&modules[i], object, pc)) {
+            index_note(&modules[i]);
+            return &modules[i];
         }
     }
     return NULL;
+}
+
+/* Return the place of the same module among the first `count`. It is alive again, or was. */
+static struct module *revive(const struct module *candidate, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct module *module = &modules[i];
+        uint32_t state = load_acquire(&module->state);
+        if (state == MODULE_BUSY || !module_same(module, candidate))
+            continue;
+        if (state == MODULE_FREE) {
+            if (!cas_acq_rel(&module->state, &state, MODULE_BUSY))
+                continue;
+            /* Meanwhile it may have been another module's. */
+            if (!module_same(module, candidate)) {
+                store_release(&module->state, MODULE_FREE);
+                continue;
+            }
+            store_relaxed(&module->link_map, candidate->link_map);
+            store_release(&module->state, MODULE_ALIVE);
+        } else {
+            store_relaxed(&module->link_map, candidate->link_map);
+        }
+        return module;
+    }
+    return NULL;
+}
+
+/* Take a free place. Return NULL if there is none. */
+static struct module *take_place(void)
+{
+    for (uint32_t i = 0; i < MODULES_MAX; i++) {
+        uint32_t used = load_relaxed(&modules_used), state = MODULE_FREE;
+        if (i == used)
+            cas_acq_rel(&modules_used, &used, i + 1);
+        if (!load_relaxed(&modules[i].is_kept) &&
+            cas_acq_rel(&modules[i].state, &state, MODULE_BUSY))
+            return &modules[i];
+    }
+    return NULL;
+}
+
+static const struct module *module_add(const struct module *candidate)
+{
+    struct module *known = revive(candidate, load_acquire(&modules_used));
+    if (known != NULL)
+        return known;
+    struct module *module = take_place();
+    if (module == NULL) {
+        store_relaxed(&is_full, true);
+        return NULL;
+    }
+    struct module filled = *candidate;
+    filled.number = add_relaxed(&numbers, 1);
+    filled.state = MODULE_BUSY;
+    store_relaxed(&module->number, filled.number);
+    barrier_release(); /* who reads a word that follows sees the number, and the generation */
+    *module = filled;
+    store_release(&module->state, MODULE_ALIVE);
+    /* Another thread may have added it at the same time. */
+    known = revive(candidate, (uint32_t)(module - modules));
+    if (known == NULL)
+        return module;
+    store_release(&module->state, MODULE_FREE);
+    return known;
+}
+
+/* --- objects without a place --- */
+
+static uint64_t absent_mark(uintptr_t pc)
+{
+    return (pc >> 12) ^ (uint64_t)(module_generation() + 1) << ABSENT_GENERATION_SHIFT;
+}
+
+static uint64_t *absent_place(uintptr_t pc)
+{
+    return &absent[(pc >> 12) & (ABSENT - 1)];
+}
+
+static const struct module *module_learn(const struct module_object *object, uintptr_t pc)
+{
+    struct module candidate;
+    const struct module *module =
+        module_object_read(object, pc, &candidate) ? module_add(&candidate) : NULL;
+    if (module != NULL)
+        index_note(module);
+    else if (object->in_use || system_copies_memory()) /* else another caller may read more */
+        store_relaxed(absent_place(pc), absent_mark(pc));
+    return module;
+}
+
+bool module_is_left_out(uintptr_t pc)
+{
+    return load_relaxed(&is_full) && module_object_exists(pc);
 }
 
 static void note_gap(uintptr_t start, uintptr_t end)
@@ -126,16 +248,14 @@ const struct module *module_find(uintptr_t pc, bool in_use)
         note_gap(object.start, object.end);
         return NULL;
     }
-    uint32_t bucket = bucket_of(object.start);
-    for (uint32_t probes = 0; probes < BUCKETS; probes++) {
-        uint16_t index = load_acquire(&buckets[(bucket + probes) & (BUCKETS - 1)]);
-        if (index == 0)
-            break;
-        const struct module *module = &modules[index - 1];
-        if (load_acquire(&module->alive) && module_is(module, &object, pc) &&
-            load_relaxed(&module->link_map) == object.link_map)
-            return module;
-    }
+    const struct module *known = find_by_index(&object, pc);
+    if (likely(known != NULL))
+        return known;
+    if (load_relaxed(absent_place(pc)) == absent_mark(pc))
+        return NULL;
+    known = find_in_table(&object, pc);
+    if (known != NULL)
+        return known;
     object.in_use = in_use || module_object_is_permanent(object.link_map);
     return module_learn(&object, pc);
 }
@@ -152,7 +272,22 @@ bool module_is_unread(uintptr_t pc)
 
 uint32_t module_number(const struct module *module)
 {
-    return (uint32_t)(module - modules);
+    return load_relaxed(&module->number);
+}
+
+bool module_copy(const struct module *module, uintptr_t pc, struct module *copy)
+{
+    uint32_t number = load_acquire(&module->number);
+    if (load_acquire(&module->state) != MODULE_ALIVE)
+        return false;
+    *copy = *module;
+    barrier_acquire();
+    return load_relaxed(&module->number) == number && pc >= copy->start && pc < copy->end;
+}
+
+void module_keep(const struct module *module)
+{
+    store_relaxed(&modules[module - modules].is_kept, 1);
 }
 
 void module_init(void)
@@ -178,25 +313,40 @@ static bool is_unchanged(const struct module *module, bool after_dlclose)
     return !after_dlclose || module_is_permanent(module);
 }
 
+/* Begin another generation, then let other modules take these places. */
+static void free_places(struct module *const *gone, unsigned count)
+{
+    store_relaxed(&is_full, false);
+    module_begin_generation();
+    for (unsigned i = 0; i < count; i++)
+        store_release(&gone[i]->state, MODULE_FREE);
+}
+
 void module_check_unloaded(bool after_dlclose)
 {
-    bool gone = false;
+    struct module *gone[GONE_MAX];
+    unsigned count = 0;
     uint32_t used = load_acquire(&modules_used);
-    for (uint32_t i = 0; i < used && i < MODULES_MAX; i++) {
+    for (uint32_t i = 0; i < used; i++) {
         struct module *module = &modules[i];
         struct module_object object;
-        if (!load_acquire(&module->alive))
+        uint32_t alive = MODULE_ALIVE;
+        if (load_acquire(&module->state) != MODULE_ALIVE)
             continue;
         if (module_object_find(module->start, &object) && object.start == module->object_start &&
             object.end == module->object_end &&
             object.link_map == load_relaxed(&module->link_map) &&
             is_unchanged(module, after_dlclose))
             continue;
-        store_release(&module->alive, 0);
-        gone = true;
+        if (cas_acq_rel(&module->state, &alive, MODULE_BUSY))
+            gone[count++] = module;
+        if (count == GONE_MAX) {
+            free_places(gone, count);
+            count = 0;
+        }
     }
-    if (gone)
-        module_begin_generation();
+    if (count > 0)
+        free_places(gone, count);
 }
 
 static int text_copy(char *buffer, size_t size, const char *text)

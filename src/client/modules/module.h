@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define MODULE_BUILD_ID_MAX 64
+/* Loaded at a time. */
 #define MODULES_MAX 4096
 
 /*
@@ -33,7 +34,9 @@ struct module {
     uintptr_t header;                   /* of the ELF header */
     uintptr_t cfi_low, cfi_high;        /* the readable segment that holds eh_frame_hdr */
     uint64_t fingerprint;               /* hash of headers and build id: distinguishes objects */
-    uint32_t alive;                     /* 0: unloaded */
+    uint32_t number;
+    uint32_t state;   /* of the place in the table (module.c) */
+    uint32_t is_kept; /* 1: no other module takes the place */
 };
 
 /*
@@ -56,8 +59,19 @@ bool module_is_permanent(const struct module *module);
  * vanish. */
 bool module_is_unread(uintptr_t pc);
 
-/* Return the module's number, below MODULES_MAX, which it keeps for the life of the process. */
+/* Return the module's number, which no other module of the process has or had. */
 uint32_t module_number(const struct module *module);
+
+/* Copy the module, which module_find() found for pc. Return false if another one has its place now.
+ */
+bool module_copy(const struct module *module, uintptr_t pc, struct module *copy);
+
+/* Keep the module's address for it, also after it is unloaded. The caller's stack returns into it.
+ */
+void module_keep(const struct module *module);
+
+/* Return whether there is an object at pc for which the table of modules has no place. */
+bool module_is_left_out(uintptr_t pc);
 
 /*
  * Return the generation, which grows each time that an object may have been

@@ -9,17 +9,21 @@
 #include "client/interp/interpreter.h"
 #include "client/modules/module.h"
 #include "client/sample/ring_writer.h"
+#include "client/sample/sample.h"
 #include "client/system.h"
 #include "client/unwind/unwind_stack.h"
 #include "wire/handshake.h"
 #include "wire/record.h"
 
-/* Table of the modules that the daemon has, by the address of the module's entry. */
+/* Table of the modules that the daemon has, by number. */
 #define SENT_MODULES 8192u
 
 /* Table of pages for which no module must be sent: the daemon has it, or the page has none. */
 #define SEEN_PAGES 4096u
 #define PAGE_SHIFT 12
+/* An entry has all bits of a page and 28 or 29 of a generation. It could only be mistaken if it stayed
+ * in the table for exactly 2^28 unloadings. */
+#define SEEN_GENERATION_SHIFT (ARCH_ADDRESS_BITS - PAGE_SHIFT)
 
 /* Code may use this much memory below its stack pointer (x86-64's red zone). */
 #define RED_ZONE_BYTES 128u
@@ -40,15 +44,15 @@ void stack_sender_forget(void)
     system_wipe(seen_pages, SEEN_PAGES * sizeof(*seen_pages));
 }
 
-/* Return a word that identifies the module in this generation. */
-static uint64_t module_mark(const struct module *module, uint32_t generation)
+/* Return a word that identifies the module in this generation: by all bits of both numbers. */
+static uint64_t module_mark(uint32_t number, uint32_t generation)
 {
-    return (uintptr_t)module ^ ((uint64_t)(generation + 1) << 48);
+    return (uint64_t)(generation + 1) << 32 | number;
 }
 
 static bool module_is_sent(uint64_t mark)
 {
-    return load_acquire(&sent_modules[(mark >> 4) % SENT_MODULES]) == mark;
+    return load_acquire(&sent_modules[mark % SENT_MODULES]) == mark;
 }
 
 static bool send_module(struct ring_thread *thread, const struct module *module, bool in_use)
@@ -76,20 +80,22 @@ static bool send_module(struct ring_thread *thread, const struct module *module,
     return ring_writer_commit(thread, record, RECORD_MODULE);
 }
 
-/* in_use: as for module_find(). A module that might vanish and may not be copied is not sent.
- * Return false if there was no room. */
-static bool send_module_once(struct ring_thread *thread, const struct module *module, bool in_use,
-                             uint32_t generation)
+/* Send the module that was found for pc. in_use: as for module_find(). A module that might vanish
+ * and may not be copied is not sent, nor one that is gone. Return false if there was no room. */
+static bool send_module_once(struct ring_thread *thread, const struct module *module, uintptr_t pc,
+                             bool in_use, uint32_t generation)
 {
-    uint64_t mark = module_mark(module, generation);
-    if (module_is_sent(mark))
+    struct module copy;
+    if (module_is_sent(module_mark(module_number(module), generation)) ||
+        !module_copy(module, pc, &copy))
         return true;
     in_use = in_use || module_is_permanent(module);
     if (!in_use && !system_copies_memory())
         return true;
-    if (!send_module(thread, module, in_use))
+    if (!send_module(thread, &copy, in_use))
         return false;
-    store_release(&sent_modules[(mark >> 4) % SENT_MODULES], mark);
+    uint64_t mark = module_mark(copy.number, generation);
+    store_release(&sent_modules[mark % SENT_MODULES], mark);
     if (in_use)
         interpreters_notice(module, generation);
     return true;
@@ -104,10 +110,13 @@ static bool send_modules_of(struct ring_thread *thread, const uint64_t *frames, 
         if (last != NULL && frames[i] >= last->start && frames[i] < last->end)
             continue;
         const struct module *module = module_find(frames[i], i < in_use);
-        if (module == NULL)
+        if (module == NULL) {
+            if (unlikely(module_is_left_out(frames[i])))
+                sample_lose(RING_LOST_MODULES);
             continue;
+        }
         last = module;
-        if (!send_module_once(thread, module, i < in_use, generation))
+        if (!send_module_once(thread, module, frames[i], i < in_use, generation))
             return false;
     }
     return true;
@@ -154,9 +163,11 @@ static bool ring_has_plenty_of_room(void)
 
 enum ring_unwinding stack_sender_ask(uint32_t module)
 {
-    uint32_t word = load_relaxed(&client.control->unwinding[module / RING_UNWINDING_PER_WORD]);
-    enum ring_unwinding known =
-        (enum ring_unwinding)(word >> module % RING_UNWINDING_PER_WORD * 2 & 3);
+    enum ring_unwinding known = RING_UNWINDING_UNKNOWN;
+    if (likely(module < RING_MODULES_MAX)) {
+        uint32_t word = load_relaxed(&client.control->unwinding[module / RING_UNWINDING_PER_WORD]);
+        known = (enum ring_unwinding)(word >> module % RING_UNWINDING_PER_WORD * 2 & 3);
+    }
     if (known == RING_UNWINDING_NONE)
         return known;
     /* A copy of a stack takes the room of a hundred samples, and the largest must fit. It must not
@@ -166,8 +177,6 @@ enum ring_unwinding stack_sender_ask(uint32_t module)
                  (may_wait || ring_has_plenty_of_room());
     return sends ? RING_UNWINDING_FOUND : RING_UNWINDING_UNKNOWN;
 }
-
-_Static_assert(MODULES_MAX <= RING_MODULES_MAX, "there is a place for each module's answer");
 
 /* The stack to be copied, [from, to). */
 struct extent {
@@ -201,14 +210,14 @@ static bool send_module_of_word(struct ring_thread *thread, uint64_t word, uint3
     uint64_t page = word >> PAGE_SHIFT;
     if (page == 0 || word >> ARCH_ADDRESS_BITS != 0)
         return true;
-    uint64_t mark = page ^ ((uint64_t)(generation + 1) << 48);
+    uint64_t mark = page | (uint64_t)(generation + 1) << SEEN_GENERATION_SHIFT;
     uint64_t *seen = &seen_pages[page % SEEN_PAGES];
     if (likely(load_acquire(seen) == mark))
         return true;
     if (!module_may_exist(word))
         return true;
     const struct module *module = module_find(word, false);
-    if (module != NULL && !send_module_once(thread, module, false, generation))
+    if (module != NULL && !send_module_once(thread, module, word, false, generation))
         return false;
     store_release(seen, mark);
     return true;

@@ -411,6 +411,7 @@ static const enum trace_loss_id in_trace_of[] = {
     [RING_LOST_SCOPES] = TRACE_LOST_SCOPES,
     [RING_LOST_INTERPRETER_STATE] = TRACE_LOST_INTERPRETER_STATE,
     [RING_LOST_INTERPRETER_UNKNOWN] = TRACE_LOST_INTERPRETER_UNKNOWN,
+    [RING_LOST_MODULES] = TRACE_LOST_MODULES,
 };
 #define LOSSES (sizeof(in_trace_of) / sizeof(*in_trace_of))
 

@@ -489,7 +489,7 @@ uint64_t target_lost(const struct target *target)
         if (i != RING_LOST_UNWIND && i != RING_LOST_LIVE_SET && i != RING_LOST_NO_SCRATCH &&
             i != RING_LOST_FREE && i != RING_LOST_CALLS && i != RING_LOST_BYTES &&
             i != RING_LOST_SCOPES && i != RING_LOST_INTERPRETER_STATE &&
-            i != RING_LOST_INTERPRETER_UNKNOWN)
+            i != RING_LOST_INTERPRETER_UNKNOWN && i != RING_LOST_MODULES)
             lost += totals.lost[i];
     }
     return lost;
