@@ -130,6 +130,7 @@ enum call_maker {
     ROW(FILE_STATUS, fstat, BEARABLE, PRELOADED, CALL_ANY, CALL_ANY, 0, 0, 0, 0)                   \
     ROW(PATH_STATUS, newfstatat, BEARABLE, PRELOADED, AT_FDCWD, CALL_ANY, CALL_ANY, 0, 0, 0)       \
     ROW(MAY_EXECUTE, faccessat, BEARABLE, PRELOADED, AT_FDCWD, CALL_ANY, X_OK, 0, 0, 0)            \
+    ROW(IS_THERE, faccessat, BEARABLE, PRELOADED, AT_FDCWD, CALL_ANY, F_OK, 0, 0, 0)               \
     ROW(OPEN_PROGRAM, openat, BEARABLE, PRELOADED,                                                 \
         AT_FDCWD, CALL_ANY, CALL_READ_ONLY | O_NONBLOCK, 0, 0, 0)                                  \
     ROW(READ_PROGRAM, pread64, BEARABLE, PRELOADED, CALL_ANY, CALL_ANY, CALL_LENGTH, CALL_ANY, 0, 0)\

@@ -22,8 +22,9 @@ import tempfile
 import harness
 import musl
 import python_frames
+from attach import has_client
 from daemon import LIBRARY, figure, report_of, wait_for
-from harness import TOOL, check, host_command, need, run, skip
+from harness import TOOL, check, host_command, need, program, run, skip
 from python_frames import report
 from stripped import build_id, doctor
 
@@ -276,6 +277,35 @@ def test_musl_chroot():
                 found = [figure(heaps[0], function, one) for one in ("alloc_space", "alloc_objects")]
                 check(found == [int(size), int(calls)], f"{what}: {function}: {found}, truth {size} {calls}")
             check(heaps[0]["partial"] == [], f"{what}: {heaps[0]['partial']}")
+
+
+def test_other_root():
+    """A program in a root directory without the library is attached to, and its loader complains of nothing."""
+    if os.geteuid() != 0:
+        skip("needs root, to change the root directory")
+    with tempfile.TemporaryDirectory() as directory:
+        command = program("commanded")
+        for path in {command, *re.findall(r"(/\S+) \(0x", run(["ldd", command]).stdout.decode())}:
+            os.makedirs(os.path.dirname(directory + path), exist_ok=True)
+            shutil.copy(path, directory + path)
+        output = os.path.join(directory, "o")
+        arguments = host_command(["chroot", directory, command], output, 1)
+        process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        def in_root():
+            """Return whether the only child is in the new root and has the client."""
+            with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+                pids = [int(pid) for pid in children.read().split()]
+            return any(os.path.realpath(f"/proc/{pid}/root") == directory and has_client(pid) for pid in pids)
+
+        wait_for("attaching", in_root)
+        out, err = process.communicate(b"hold 1000 100\nchurn 5000 100\n")
+        check(process.returncode == 0 and out == b"ok\n" * 2, f"{process.returncode}, {out!r}")
+        check(b"ld.so" not in err, f"{err!r}")
+        report = report_of(output)
+        heaps = [heap for heap in report["heaps"] if heap["name"] == "commanded"]
+        totals = [(heap["exact_calls"], heap["exact_bytes"]) for heap in heaps]
+        check(totals == [(6000, 600_000)], f"{totals}; unprofiled: {report['unprofiled']}")
 
 
 def test_busybox():

@@ -4,6 +4,10 @@
  * command's profiler in advance: it traces the process through the exec, and attaches to the new
  * program at its first instruction (attach/entry.h). Other programs are executed as ever.
  *
+ * In another root directory (chroot) the loader of a new program may not find this library, and
+ * would say so on the program's standard error. There it is taken out of LD_PRELOAD. The profiler
+ * knows such a process by HEAPPROFD_SOCKET, and attaches to it.
+ *
  * The functions are async-signal-safe, as exec is, and may run in a vfork child: they use the stack
  * and raw system calls only. The C library's own calls of exec (posix_spawn, system, execl) do not
  * come here.
@@ -25,6 +29,12 @@
 
 /* Programs with longer paths are not announced. */
 #define PATH_BYTES 1024
+
+/* Environments with more entries, or a longer LD_PRELOAD, are left as they are. */
+#define ENTRIES_MAX 1024u
+#define PRELOAD_BYTES 2048u
+#define PRELOAD "LD_PRELOAD="
+#define LIBRARY "/libheapprofd_preload.so"
 
 EXPORT int execve(const char *path, char *const arguments[], char *const environment[]);
 EXPORT int execv(const char *path, char *const arguments[]);
@@ -136,6 +146,100 @@ static void tell_by_name(const char *name)
     }
 }
 
+/* --- another root directory --- */
+
+/* Where an environment names this library. */
+struct mention {
+    size_t entry;       /* index of LD_PRELOAD in the environment */
+    size_t start, end;  /* the library's path in that entry */
+    size_t entry_count; /* of the environment */
+};
+
+static bool begins(const char *text, const char *start)
+{
+    while (*start != '\0' && *text == *start)
+        text++, start++;
+    return *start == '\0';
+}
+
+static bool ends(const char *text, size_t length, const char *end)
+{
+    size_t end_length = strlen(end);
+    return length >= end_length && memcmp(text + length - end_length, end, end_length) == 0;
+}
+
+/* Find the library in an entry of LD_PRELOAD, whose paths end at blanks and colons. */
+static bool find_mention(const char *entry, struct mention *mention)
+{
+    size_t at = strlen(PRELOAD);
+    while (entry[at] != '\0') {
+        size_t start = at;
+        while (entry[at] != '\0' && entry[at] != ':' && entry[at] != ' ')
+            at++;
+        if (ends(entry + start, at - start, LIBRARY)) {
+            mention->start = start;
+            mention->end = at;
+            return true;
+        }
+        at += entry[at] != '\0';
+    }
+    return false;
+}
+
+/* Return whether the environment names this library, and its file is not there. */
+static bool lacks_library(char *const environment[], struct mention *mention)
+{
+    char path[PATH_BYTES];
+    bool is_named = false;
+    size_t count = 0;
+    for (; environment != NULL && environment[count] != NULL; count++) {
+        if (!is_named && begins(environment[count], PRELOAD) &&
+            find_mention(environment[count], mention)) {
+            is_named = true;
+            mention->entry = count;
+        }
+    }
+    mention->entry_count = count;
+    size_t length = is_named ? mention->end - mention->start : PATH_BYTES;
+    if (length >= PATH_BYTES || count > ENTRIES_MAX ||
+        strlen(environment[mention->entry]) >= PRELOAD_BYTES)
+        return false;
+    memcpy(path, environment[mention->entry] + mention->start, length);
+    path[length] = '\0';
+    return system_call(CALL_IS_THERE, path) == -ENOENT;
+}
+
+static char *const *present_environment(void)
+{
+    return (char *const *)(uintptr_t)libc_present_environment();
+}
+
+/* Return whether the new program is not to have the library in this environment. Read the program's
+ * present one first: almost always it shows that the library is there, and a wrong pointer to
+ * another one is for the kernel to find. */
+static bool must_leave_out(char *const environment[], struct mention *mention)
+{
+    return lacks_library(present_environment(), mention) &&
+           (environment == present_environment() || lacks_library(environment, mention));
+}
+
+typedef int execute_function(const char *, char *const[], char *const[]);
+
+/* Execute the program without this library in its LD_PRELOAD. */
+static __attribute__((noinline)) int execute_without(execute_function *execute, const char *program,
+                                                     char *const arguments[],
+                                                     char *const environment[],
+                                                     const struct mention *mention)
+{
+    char *entries[ENTRIES_MAX + 1], preload[PRELOAD_BYTES];
+    const char *old = environment[mention->entry];
+    memcpy(entries, environment, (mention->entry_count + 1) * sizeof(*entries));
+    memcpy(preload, old, mention->start);
+    strcpy(preload + mention->start, old + mention->end);
+    entries[mention->entry] = preload;
+    return execute(program, arguments, entries);
+}
+
 /* --- the hooks --- */
 
 /* The real functions; NULL: not looked up yet. */
@@ -163,26 +267,48 @@ __attribute__((constructor(101))) static void resolve_at_start(void)
         function(__VA_ARGS__);                                                                     \
     })
 
+static int call_execve(const char *path, char *const arguments[], char *const environment[])
+{
+    return CALL(execve, path, arguments, environment);
+}
+
+static int call_execvpe(const char *name, char *const arguments[], char *const environment[])
+{
+    return CALL(execvpe, name, arguments, environment);
+}
+
 int execve(const char *path, char *const arguments[], char *const environment[])
 {
+    struct mention mention;
     tell(path);
-    return CALL(execve, path, arguments, environment);
+    if (must_leave_out(environment, &mention))
+        return execute_without(call_execve, path, arguments, environment, &mention);
+    return call_execve(path, arguments, environment);
 }
 
 int execv(const char *path, char *const arguments[])
 {
+    struct mention mention;
     tell(path);
+    if (must_leave_out(present_environment(), &mention))
+        return execute_without(call_execve, path, arguments, present_environment(), &mention);
     return CALL(execv, path, arguments);
 }
 
 int execvp(const char *name, char *const arguments[])
 {
+    struct mention mention;
     tell_by_name(name);
+    if (must_leave_out(present_environment(), &mention))
+        return execute_without(call_execvpe, name, arguments, present_environment(), &mention);
     return CALL(execvp, name, arguments);
 }
 
 int execvpe(const char *name, char *const arguments[], char *const environment[])
 {
+    struct mention mention;
     tell_by_name(name);
-    return CALL(execvpe, name, arguments, environment);
+    if (must_leave_out(environment, &mention))
+        return execute_without(call_execvpe, name, arguments, environment, &mention);
+    return call_execvpe(name, arguments, environment);
 }

@@ -12,6 +12,7 @@
 
 #include "util/base_name.h"
 #include "util/process_files.h"
+#include "wire/handshake.h"
 
 static const struct {
     const char *name, *words;
@@ -122,9 +123,13 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
         return obstacle;
     if (has_gained_rights(info->pid))
         return OBSTACLE_RIGHTS;
-    if (!process_info_file_contains(info->pid, "environ", base_name(library)))
+    bool is_named = process_info_file_contains(info->pid, "environ", base_name(library));
+    /* Where the library's file is missing, our library takes it out, and leaves this entry. */
+    if (!is_named && !process_info_file_contains(info->pid, "environ", HANDSHAKE_SOCKET_ENV "="))
         return OBSTACLE_ENVIRONMENT;
     snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)process_living_thread(info->pid),
              library);
-    return access(path, R_OK) != 0 && errno == ENOENT ? OBSTACLE_PLACE : obstacle;
+    if (access(path, R_OK) != 0 && errno == ENOENT)
+        return OBSTACLE_PLACE;
+    return is_named ? obstacle : OBSTACLE_ENVIRONMENT;
 }

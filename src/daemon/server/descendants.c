@@ -132,6 +132,13 @@ static void forget(struct descendants *descendants, struct descendant *old)
 
 /* --- reasons --- */
 
+/* Return whether the profiler attaches to a program that cannot load the library: a static one, or
+ * one in another root directory. */
+static bool is_attached_to(enum preload_obstacle obstacle)
+{
+    return obstacle == OBSTACLE_STATIC || obstacle == OBSTACLE_PLACE;
+}
+
 static enum unprofiled_reason reason_of(struct descendants *descendants,
                                         const struct process_info *info)
 {
@@ -143,8 +150,7 @@ static enum unprofiled_reason reason_of(struct descendants *descendants,
         return UNPROFILED_NAME;
     enum preload_obstacle obstacle =
         preload_obstacle_of_process(&descendants->files, info, descendants->library);
-    /* The profiler would attach to a static program. */
-    if (obstacle == OBSTACLE_STATIC && !is_wanted)
+    if (is_attached_to(obstacle) && !is_wanted)
         return UNPROFILED_CHILD;
     if (obstacle != OBSTACLE_NONE)
         return (enum unprofiled_reason)((unsigned)UNPROFILED_SILENT + obstacle);
@@ -161,7 +167,7 @@ static bool is_profiled(const struct session *session, pid_t pid)
  * it: else it would have another reason. */
 static bool can_be_attached_to(const struct session *session, enum unprofiled_reason reason)
 {
-    return reason == UNPROFILED_SILENT + OBSTACLE_STATIC &&
+    return reason >= UNPROFILED_SILENT && is_attached_to(reason - UNPROFILED_SILENT) &&
            heap_config_wants_heap(session->config, HEAP_CONFIG_MALLOC);
 }
 
