@@ -394,7 +394,7 @@ static int enter_stopped(struct attempt *attempt)
     struct attached_params *params = image_params(image);
     struct error *error = attempt->error;
     uint64_t ring = 0, base = attempt->base, data_bytes = attempt->options->data_bytes;
-    int code = tracee_work_begin(tracee);
+    int code = tracee_work_begin(tracee, NULL);
     if (code < 0)
         return error_set(error, code, "cannot make system calls in process %d: %s",
                          (int)attach->pid, strerror(-code));
@@ -403,7 +403,7 @@ static int enter_stopped(struct attempt *attempt)
     params->marker = base + image->marker_start;
     params->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     code = inject_map(tracee, image, base, attempt->options->ring_fd, data_bytes, &ring, error);
-    /* Beside the marker, in a page of its own. */
+    /* Beside the marker, in a page of ours. */
     if (code == 0)
         python_heap_place_calls(&attempt->python, tracee, params->marker + 64, &params->python);
     attempt->outcome->python = attempt->python.state;
@@ -440,13 +440,12 @@ static int enter_stopped(struct attempt *attempt)
 
 /* Stop the process at a moment when no thread is inside an entry that will be replaced, or move the
  * threads out of it. Return 0; or a negative errno, with all threads running. */
-static int stop_outside_entries(struct attempt *attempt, uint64_t *stopped_at)
+static int stop_outside_entries(struct attempt *attempt)
 {
     const struct attach *attach = attempt->attach;
     struct tracee *tracee = &attempt->tracee;
     struct error *error = attempt->error;
     for (int stops = 0;; stops++) {
-        *stopped_at = clock_read_us(CLOCK_MONOTONIC);
         int code = tracee_stop(tracee);
         if (code < 0)
             return stop_explain(tracee, code, attempt->outcome, error);
@@ -504,7 +503,6 @@ static int attach_to(struct attempt *attempt)
     struct attach_outcome *outcome = attempt->outcome;
     struct error *error = attempt->error;
     pid_t pid = attempt->attach->pid;
-    uint64_t stopped_at = 0;
     if (attempt->options->patience_ms > 0)
         tracee->patience_ms = attempt->options->patience_ms;
     if (locate_system_call(&attempt->process, tracee) < 0) {
@@ -519,7 +517,7 @@ static int attach_to(struct attempt *attempt)
         code = prepare(attempt);
     if (code == 0) {
         fill_params(attempt);
-        code = stop_outside_entries(attempt, &stopped_at);
+        code = stop_outside_entries(attempt);
     }
     if (code < 0)
         return code;
@@ -537,6 +535,8 @@ static int attach_to(struct attempt *attempt)
     }
     if (code == 0)
         code = enter_stopped(attempt);
+    if (code == -ETIMEDOUT)
+        code = stop_explain(tracee, code, outcome, error);
     if (code == -EEXIST) {
         outcome->refusal = ATTACH_BUSY;
         code = error_set(error, -EAGAIN,
@@ -547,7 +547,7 @@ static int attach_to(struct attempt *attempt)
     if (code < 0)
         tracee_forget_moves(tracee);
     tracee_resume(tracee);
-    outcome->stopped_us = tracee->resumed_us - stopped_at;
+    outcome->stopped_us = tracee->resumed_us - tracee->stopped_us;
     outcome->calls_cut = tracee->calls_cut;
     return code;
 }
@@ -622,7 +622,12 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     outcome->process_gone = code == -ESRCH || code == -ENOENT;
     if (outcome->process_gone)
         code = 0;
-    if (code == -EBUSY && outcome->code_restored) {
+    if (code == -ETIMEDOUT && outcome->code_restored)
+        snprintf(outcome->left, sizeof(outcome->left),
+                 "thread %d did not make the profiler's system calls in time, so its memory stays "
+                 "mapped until the next session attaches",
+                 (int)tracee.stuck);
+    if ((code == -EBUSY || code == -ETIMEDOUT) && outcome->code_restored) {
         outcome->left_mapped = true;
         if (outcome->left[0] == 0)
             snprintf(outcome->left, sizeof(outcome->left),
@@ -637,6 +642,11 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
         return error_set(error, code, "cannot take the profiler out of process %d: %s", (int)pid,
                          outcome->left[0] != 0 ? outcome->left : strerror(-code));
     return 0;
+}
+
+void attach_serve_meanwhile(void (*serve)(void *context), void *context)
+{
+    tracee_serve_meanwhile(serve, context);
 }
 
 unsigned attach_tidy(void)

@@ -9,8 +9,9 @@
  *
  * The caller first makes the ring (target_open() in src/daemon), passes its descriptor, and reads
  * the ring like that of a process that joined by itself. A call takes about two seconds at
- * most, unless threads of the process wait for a processor (patience_ms). Not thread-safe: ptrace
- * belongs to the calling thread.
+ * most, unless threads of the process wait for a processor (patience_ms). If this process stands
+ * still while it holds another, it is killed after ten seconds (stop_guard.h). Not thread-safe:
+ * ptrace belongs to the calling thread.
  *
  * It waits with waitpid() for the threads of that process only. A caller with a SIGCHLD handler
  * that reaps all children must leave these threads alone.
@@ -113,6 +114,10 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
  * nothing writes to it any more.
  */
 int attach_close(struct attach *attach, struct attach_outcome *outcome, struct error *error);
+
+/* Set what is done while an attach or a detach waits, some dozens of times a second, so that other
+ * processes need not wait, too. NULL: nothing. */
+void attach_serve_meanwhile(void (*serve)(void *context), void *context);
 
 /* Release threads that did not stop in time but are stopped now. Return how many are left. A thread
  * that stops later stays stopped until this is called, so call it often while the result is not 0.

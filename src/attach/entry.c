@@ -16,7 +16,6 @@
 #include "attach/permission.h"
 #include "attach/tracee.h"
 #include "util/clock.h"
-#include "util/heartbeat.h"
 #include "util/process_files.h"
 
 /* Time for a process to stop that has not called exec in time. */
@@ -60,7 +59,7 @@ static int wait_for_stop(pid_t pid, uint64_t deadline_us)
         }
         if (clock_read_us(CLOCK_MONOTONIC) >= deadline_us)
             return -ETIMEDOUT;
-        heartbeat_send();
+        tracee_waits();
         if (code == 0)
             nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
     }

@@ -351,6 +351,9 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
         injection.base = (uint64_t)mapped;
         injection.scratch = injection.base + image->marker_start;
         injection.total = image->total;
+        const struct tracee_room room = {injection.scratch + INJECT_SCRATCH_BYTES,
+                                         injection.base + image->total};
+        tracee_work_move(tracee, &room);
         if (injection.base != base)
             injection.code = error_set(error, -EEXIST, "the process mapped something in our place");
     }
@@ -366,6 +369,7 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
     close_in_target(&injection, &injection.memfd);
     close(injection.pidfd);
     if (injection.code < 0) {
+        tracee_work_move(tracee, NULL);
         inject_unmap(tracee, injection.base, injection.total);
         inject_unmap(tracee, injection.ring, injection.ring != 0 ? injection.ring_bytes : 0);
     }

@@ -14,6 +14,10 @@
 #include "attach/tracee.h"
 #include "util/error.h"
 
+/* Bytes of the marker's page that serve as buffer for messages: what the process is to receive, or
+ * has answered. The rest is room for return frames. */
+#define INJECT_SCRATCH_BYTES 512u
+
 /* Return the address of `bytes` free bytes that a patched entry at `near` reaches; 0: there are
  * none. */
 uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes);

@@ -196,6 +196,9 @@ bool installed_client_is_unused(const struct installed_client *client, struct tr
         struct user_regs_struct *registers = tracee_registers(&tracee->threads[i]);
         if (registers == NULL)
             continue;
+        /* An attacher was killed, and the thread has yet to return through its frame. */
+        if (registers_sp(registers) - params->image < params->image_bytes)
+            return false;
         if (!move_out(client, &tracee->threads[i], registers) ||
             handler_returns_to(tracee, registers, params->image,
                                params->image + params->image_bytes) ||
@@ -219,7 +222,9 @@ static void forget(const struct installed_client *client, struct tracee *tracee,
 int installed_client_remove(const struct installed_client *client, struct tracee *tracee)
 {
     const struct attached_params *params = &client->params;
-    int code = tracee_work_begin(tracee);
+    const struct tracee_room room = {params->marker + INJECT_SCRATCH_BYTES,
+                                     params->image + params->image_bytes};
+    int code = tracee_work_begin(tracee, &room);
     if (code < 0)
         return code;
     /* If we are killed, the next attacher continues with the mappings that the parameters still
@@ -233,6 +238,7 @@ int installed_client_remove(const struct installed_client *client, struct tracee
                sizeof(params->mapped[i]));
         inject_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
     }
+    tracee_work_move(tracee, NULL);
     /* The ring comes last: it can be found by its name. */
     inject_unmap(tracee, params->image, params->image_bytes);
     inject_unmap(tracee, params->ring, params->ring_bytes);

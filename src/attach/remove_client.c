@@ -13,7 +13,6 @@
 #include "attach/seccomp_filter.h"
 #include "attach/stop_checks.h"
 #include "util/clock.h"
-#include "util/heartbeat.h"
 
 /* How often the process is stopped to check that no thread is in the client. Between two stops the
  * client's own counters are read, for at most REMOVE_PATIENCE_MS in total: if many threads share
@@ -31,7 +30,7 @@
 
 static void pause_ms(unsigned ms)
 {
-    heartbeat_send();
+    tracee_waits();
     nanosleep(&(struct timespec){.tv_nsec = (long)ms * 1000000}, NULL);
 }
 
@@ -68,7 +67,6 @@ int remove_client(struct installed_client *client, struct tracee *tracee,
     int restored = -EBUSY;
     uint64_t deadline_us = clock_read_us(CLOCK_MONOTONIC) + REMOVE_PATIENCE_MS * 1000;
     for (int attempt = 0; attempt < REMOVE_ATTEMPTS; attempt++) {
-        uint64_t began = clock_read_us(CLOCK_MONOTONIC);
         int code = stop_alone(tracee, deadline_us, outcome);
         if (code < 0)
             return code;
@@ -85,7 +83,7 @@ int remove_client(struct installed_client *client, struct tracee *tracee,
         if (unused && !must_stay)
             code = installed_client_remove(client, tracee);
         tracee_resume(tracee);
-        uint64_t stopped = tracee->resumed_us - began;
+        uint64_t stopped = tracee->resumed_us - tracee->stopped_us;
         if (stopped > outcome->stopped_us)
             outcome->stopped_us = stopped;
         outcome->calls_cut = tracee->calls_cut;
@@ -161,7 +159,7 @@ static bool has_lost_ring(const struct process *process)
 
 static int unmap_rings(const struct process *process, struct tracee *tracee)
 {
-    int code = tracee_work_begin(tracee);
+    int code = tracee_work_begin(tracee, NULL);
     if (code < 0)
         return code;
     for (size_t i = 0; i < process->region_count; i++) {

@@ -30,10 +30,13 @@ int stop_explain(const struct tracee *tracee, int code, struct attach_outcome *o
     if (code == -ETIMEDOUT) {
         outcome->refusal = ATTACH_BUSY;
         return error_set(error, -EAGAIN,
-                         "thread %d of process %d could not be stopped within %u ms (it %s): try "
+                         "thread %d of process %d could not be %s within %u ms (it %s): try "
                          "again later",
                          (int)tracee->stuck, (int)tracee->pid,
-                         tracee->stuck_without_processor ? TRACEE_TURN_MS : tracee->patience_ms,
+                         tracee->work_code == -ETIMEDOUT ? "used" : "stopped",
+                         tracee->stuck_without_processor   ? TRACEE_TURN_MS
+                         : tracee->work_code == -ETIMEDOUT ? TRACEE_CALL_MS
+                                                           : tracee->patience_ms,
                          tracee->stuck_without_processor ? "gets no processor"
                                                          : "waits in the kernel");
     }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/arch/processor.h"
+#include "attach/stop_guard.h"
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
@@ -29,6 +30,8 @@
 
 /* Wait this long for threads that have not stopped in time. After that, they are released later. */
 #define RELEASE_MS 2000
+/* Serve others at most this often. */
+#define SERVE_US 10000
 #define PENDING_MAX 1024
 
 /* More threads than the kernel allows a process: a longer list does not end. */
@@ -41,6 +44,7 @@ static uint64_t now_us(void)
 
 long tracee_request(int request, pid_t tid, void *address, void *data)
 {
+    stop_guard_step();
     long result = syscall(SYS_ptrace, request, tid, address, data);
     return result < 0 ? -errno : result;
 }
@@ -71,6 +75,7 @@ void tracee_close(struct tracee *tracee)
 size_t tracee_read_some(const struct tracee *tracee, uint64_t address, void *to, size_t bytes)
 {
     size_t done = 0;
+    stop_guard_step();
     while (done < bytes) {
         ssize_t got =
             pread(tracee->memory_fd, (char *)to + done, bytes - done, (off_t)(address + done));
@@ -91,6 +96,7 @@ int tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t 
 int tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes)
 {
     size_t done = 0;
+    stop_guard_step();
     while (done < bytes) {
         ssize_t put = pwrite(tracee->memory_fd, (const char *)from + done, bytes - done,
                              (off_t)(address + done));
@@ -152,6 +158,33 @@ static bool has_ended(pid_t pid, pid_t tid)
     return state_of(pid, tid) == 'Z';
 }
 
+static bool is_kernel_worker(const struct tracee *tracee, pid_t tid)
+{
+    char line[512];
+    struct process_stat stat;
+    return read_about(tracee->pid, tid, "stat", line, sizeof(line)) &&
+           process_stat_parse(line, &stat) && stat.is_kernel_worker;
+}
+
+/* Add the threads that are not known yet, without the kernel's own. */
+static int list_new(struct tracee *tracee)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)tracee->pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return errno == ENOENT ? -ESRCH : -errno;
+    int code = 0;
+    struct dirent *entry;
+    while (code == 0 && (entry = readdir(tasks)) != NULL) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid > 0 && !is_known(tracee, tid) && !is_kernel_worker(tracee, tid))
+            code = add_thread(tracee, tid);
+    }
+    closedir(tasks);
+    return code;
+}
+
 /* Threads of any process that were seized and have not stopped yet. Unless it is released, such a
  * thread stays stopped as long as we live. */
 static struct {
@@ -177,47 +210,57 @@ pid_t tracee_pending_of(pid_t pid)
     return 0;
 }
 
-/* Seize threads that are not seized yet. Return their number, or a negative errno. */
+/* Seize a thread and tell it to stop. Return 1; 0 if it has ended for good; -EAGAIN if it ended
+ * just now, so that the list of threads may have been cut short; or another negative errno. */
+static int seize(struct tracee *tracee, pid_t tid)
+{
+    if (is_pending(tid) && has_ended(tracee->pid, tid))
+        return 0;
+    if (is_pending(tid)) {
+        /* Seized at an earlier attempt, and still not stopped. */
+        tracee->stuck = tid;
+        tracee->stuck_without_processor = false;
+        return -ETIMEDOUT;
+    }
+    long result = tracee_request(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
+    if (result == -ESRCH || (result == -EPERM && kill(tid, 0) != 0))
+        return -EAGAIN;
+    if (result == -EPERM && has_ended(tracee->pid, tid))
+        return 0;
+    if (result < 0)
+        return (int)result;
+    tracee_request(PTRACE_INTERRUPT, tid, NULL, NULL);
+    return 1;
+}
+
+/* Seize threads that are not seized yet. List all of them before the first one stops: that takes
+ * longer. Return whether there may be more, or a negative errno. */
 static int seize_new(struct tracee *tracee)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/task", (int)tracee->pid);
-    DIR *tasks = opendir(path);
-    if (tasks == NULL)
-        return errno == ENOENT ? -ESRCH : -errno;
-    int found = 0, code = 0;
-    struct dirent *entry;
+    size_t seized = tracee->thread_count;
+    bool found = false;
     if (tracee->is_held) {
-        code = add_thread(tracee, tracee->pid);
-        tracee->is_held = code < 0;
-        if (code == 0)
-            tracee->threads[0].stopped = true;
+        int code = add_thread(tracee, tracee->pid);
+        if (code < 0)
+            return code;
+        tracee->is_held = false;
+        tracee->threads[seized++].stopped = true;
     }
-    while (code == 0 && (entry = readdir(tasks)) != NULL) {
-        pid_t tid = atoi(entry->d_name);
-        if (tid <= 0 || is_known(tracee, tid))
-            continue;
-        if (is_pending(tid) && has_ended(tracee->pid, tid))
-            continue;
-        if (is_pending(tid)) {
-            /* Seized at an earlier attempt, and still not stopped. */
-            tracee->stuck = tid;
-            tracee->stuck_without_processor = false;
-            code = -ETIMEDOUT;
-            break;
-        }
-        long result = tracee_request(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
-        if (result == -ESRCH || (result == -EPERM && kill(tid, 0) != 0))
-            continue; /* it has ended */
-        if (result == -EPERM && has_ended(tracee->pid, tid))
-            continue;
-        code = result < 0 ? (int)result : add_thread(tracee, tid);
-        if (code == 0) {
-            tracee_request(PTRACE_INTERRUPT, tid, NULL, NULL);
-            found++;
+    int code = list_new(tracee);
+    if (tracee->stopped_us == 0)
+        tracee->stopped_us = now_us();
+    while (code >= 0 && seized < tracee->thread_count) {
+        code = seize(tracee, tracee->threads[seized].tid);
+        found |= code > 0 || code == -EAGAIN;
+        if (code > 0) {
+            seized++;
+        } else if (code == 0 || code == -EAGAIN) {
+            tracee->threads[seized] = tracee->threads[--tracee->thread_count];
+            code = 0;
         }
     }
-    closedir(tasks);
+    if (code < 0)
+        tracee->thread_count = seized;
     return code < 0 ? code : found;
 }
 
@@ -247,7 +290,8 @@ static void check_stop(struct tracee_thread *thread)
             tracee_reap(thread->tid);
         return;
     }
-    if (status >> 16 == PTRACE_EVENT_STOP) {
+    /* At a system call stops one that made calls for us and has been given up. */
+    if (status >> 16 == PTRACE_EVENT_STOP || WSTOPSIG(status) == TRACEE_SYSCALL_STOP) {
         thread->stopped = true;
         thread->has_registers = false;
         thread->moved = false;
@@ -267,13 +311,41 @@ static unsigned long long time_on_processor(const struct tracee *tracee, pid_t t
     return strtoull(line, NULL, 10);
 }
 
+/* --- waiting --- */
+
+static struct {
+    void (*serve)(void *context);
+    void *context;
+    uint64_t served_us;
+    bool is_serving;
+} others;
+
+void tracee_serve_meanwhile(void (*serve)(void *context), void *context)
+{
+    others.serve = serve;
+    others.context = context;
+}
+
+void tracee_waits(void)
+{
+    heartbeat_send();
+    stop_guard_step();
+    uint64_t now = now_us();
+    if (others.serve == NULL || others.is_serving || now < others.served_us + SERVE_US)
+        return;
+    others.is_serving = true;
+    others.serve(others.context);
+    others.is_serving = false;
+    others.served_us = now_us();
+}
+
 void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
 {
     const struct timespec pause = {.tv_nsec = POLL_LATER_NS};
     unsigned long long ran_ns = time_on_processor(tracee, tid);
     uint64_t deadline_us = now_us() + TRACEE_TURN_MS * UINT64_C(1000);
     do {
-        heartbeat_send();
+        tracee_waits();
         nanosleep(&pause, NULL);
     } while (time_on_processor(tracee, tid) == ran_ns && state_of(tracee->pid, tid) == 'R' &&
              now_us() < deadline_us);
@@ -283,8 +355,30 @@ void tracee_wait_turn(const struct tracee *tracee, pid_t tid)
 static void poll_pause(uint64_t began_us)
 {
     bool is_late = now_us() - began_us > POLL_LATER_US;
-    heartbeat_send();
+    if (is_late)
+        tracee_waits();
     nanosleep(&(struct timespec){.tv_nsec = is_late ? POLL_LATER_NS : POLL_NS}, NULL);
+}
+
+struct tracee_patience tracee_patience_begin(void)
+{
+    uint64_t now = now_us();
+    return (struct tracee_patience){now, now};
+}
+
+/* One check is not enough: the thread may be stopping, or wait in the kernel for a moment. */
+bool tracee_patience_is_over(struct tracee *tracee, struct tracee_patience *patience, pid_t tid,
+                             unsigned blocked_ms)
+{
+    uint64_t now = now_us(), waited_us = now - patience->began_us;
+    if (waited_us > POLL_LATER_US && state_of(tracee->pid, tid) == 'R')
+        patience->runnable_us = now;
+    bool is_blocked = now - patience->runnable_us > blocked_ms * UINT64_C(1000);
+    if (!is_blocked && waited_us <= TRACEE_TURN_MS * UINT64_C(1000))
+        return false;
+    tracee->stuck = tid;
+    tracee->stuck_without_processor = !is_blocked;
+    return true;
 }
 
 static void add_pending(pid_t pid, pid_t tid)
@@ -295,26 +389,21 @@ static void add_pending(pid_t pid, pid_t tid)
     pending[pending_count++].tid = tid;
 }
 
-/* Return whether the thread, which has not stopped so far, runs, or would run if it had a
- * processor. If it is a first thread that ended after we had seized it, leave it out: its end is
- * reported, and must be taken, when all others have ended. */
-static bool is_still_coming(const struct tracee *tracee, struct tracee_thread *thread)
+/* A first thread that ended after we had seized it never stops. Leave it out: its end is reported,
+ * and must be taken, when all others have ended. */
+static bool leave_out_if_ended(const struct tracee *tracee, struct tracee_thread *thread)
 {
-    char state = state_of(tracee->pid, thread->tid);
-    if (state == 'Z') {
-        thread->gone = true;
-        add_pending(tracee->pid, thread->tid);
-    }
-    return state == 'R' || state == 'Z';
+    if (!has_ended(tracee->pid, thread->tid))
+        return false;
+    thread->gone = true;
+    add_pending(tracee->pid, thread->tid);
+    return true;
 }
 
-/* Wait until all threads are stopped. A thread is stuck if no check found it runnable during our
- * whole patience. One check is not enough: the thread may be stopping, or wait in the kernel for a
- * moment. */
+/* Wait until all threads are stopped. */
 static int wait_all(struct tracee *tracee)
 {
-    uint64_t patience_us = tracee->patience_ms * UINT64_C(1000);
-    uint64_t began_us = now_us(), runnable_us = began_us;
+    struct tracee_patience patience = tracee_patience_begin();
     for (;;) {
         struct tracee_thread *missing = NULL;
         for (size_t i = 0; i < tracee->thread_count; i++) {
@@ -326,16 +415,12 @@ static int wait_all(struct tracee *tracee)
         }
         if (missing == NULL)
             return 0;
-        uint64_t now = now_us(), waited_us = now - began_us;
-        if (waited_us > POLL_LATER_US && is_still_coming(tracee, missing))
-            runnable_us = now;
-        bool is_blocked = now - runnable_us > patience_us;
-        if (is_blocked || waited_us > TRACEE_TURN_MS * UINT64_C(1000)) {
-            tracee->stuck = missing->tid;
-            tracee->stuck_without_processor = !is_blocked;
+        bool is_late = now_us() - patience.began_us > POLL_LATER_US;
+        if (is_late && leave_out_if_ended(tracee, missing))
+            continue;
+        if (tracee_patience_is_over(tracee, &patience, missing->tid, tracee->patience_ms))
             return -ETIMEDOUT;
-        }
-        poll_pause(began_us);
+        poll_pause(patience.began_us);
     }
 }
 
@@ -365,9 +450,13 @@ static void restore_priority(struct tracee *tracee)
 
 int tracee_stop(struct tracee *tracee)
 {
-    raise_priority(tracee);
     tracee->thread_count = 0;
-    int code;
+    tracee->work_code = 0;
+    tracee->stopped_us = 0;
+    int code = stop_guard_begin();
+    if (code < 0)
+        return code;
+    raise_priority(tracee);
     do {
         code = seize_new(tracee);
         int waited = wait_all(tracee);
@@ -429,6 +518,7 @@ static bool has_any_event(void)
 
 unsigned tracee_release_pending(void)
 {
+    stop_guard_step();
     if (pending_count == 0 || !has_any_event())
         return (unsigned)pending_count;
     for (size_t i = 0; i < pending_count;) {
@@ -437,6 +527,8 @@ unsigned tracee_release_pending(void)
         else
             i++;
     }
+    if (pending_count == 0)
+        stop_guard_end(false);
     return (unsigned)pending_count;
 }
 
@@ -490,5 +582,6 @@ void tracee_resume(struct tracee *tracee)
     release_unstopped(tracee);
     tracee->thread_count = 0;
     tracee->resumed_us = now_us();
+    stop_guard_end(pending_count > 0);
     restore_priority(tracee);
 }

@@ -4,7 +4,13 @@
  * in one of the stopped threads. The thread's own state does not change: the code or system call in
  * which it was stopped continues afterwards.
  *
- * Functions return 0 or a negative errno. -ESRCH: the process has ended.
+ * Threads that the kernel runs in the process (io_uring's workers, vhost) are left alone: they
+ * never run the program's code, and a stop would make their work fail with EINTR.
+ *
+ * Every wait has a limit, and the kernel ends a stop in which we stand still (stop_guard.h).
+ *
+ * Functions return 0 or a negative errno. -ESRCH: the process has ended. -ETIMEDOUT: a thread
+ * (tracee->stuck) did not stop, or did not make a system call, in time.
  */
 #ifndef HEAPPROFD_ATTACH_TRACEE_H
 #define HEAPPROFD_ATTACH_TRACEE_H
@@ -22,8 +28,12 @@
 #define PTRACE_EVENT_STOP 128
 #endif
 
+#define TRACEE_SYSCALL_STOP (SIGTRAP | 0x80) /* see PTRACE_O_TRACESYSGOOD */
+
 /* Time for a thread to stop while it waits in the kernel. */
 #define TRACEE_STOP_MS 1000
+/* Time for it to make a system call for us: memory may be short. */
+#define TRACEE_CALL_MS 2000
 /* Time for a runnable thread to get a processor. (A thread of the idle class beside eight busy
  * threads got one every two to three seconds.) */
 #define TRACEE_TURN_MS 10000
@@ -51,13 +61,16 @@ struct tracee {
     bool priority_raised;         /* we have real-time priority until the threads continue */
     int own_policy, own_priority;
     unsigned calls_cut;  /* system calls that failed with EINTR because of our stops */
-    uint64_t resumed_us; /* when the last thread was released, CLOCK_MONOTONIC */
+    uint64_t stopped_us; /* when the first thread was told to stop, CLOCK_MONOTONIC */
+    uint64_t resumed_us; /* when the last thread was released */
 
     /* During system calls. */
     struct tracee_thread *worker;
+    int work_code; /* the first error of tracee_system_call() */
     uint64_t worker_mask;
     bool worker_in_call;   /* it entered its own system call again (arch/aarch64/own_call.c) */
-    uint64_t worker_frame; /* address of its return frame (return_frame.h); 0: none */
+    uint64_t worker_frame; /* where its `ret` finds its return frame (return_frame.h); 0: none */
+    bool worker_is_lent;   /* it has our registers */
     uint64_t rseq_field;   /* address of the pointer to its critical section (rseq); 0: none */
     uint64_t rseq_value;   /* that pointer */
 };
@@ -106,11 +119,40 @@ int tracee_write(const struct tracee *tracee, uint64_t address, const void *from
 /* Read up to `bytes` bytes. Return how many were read. */
 size_t tracee_read_some(const struct tracee *tracee, uint64_t address, void *to, size_t bytes);
 
+/* Set what is done meanwhile while we wait for a thread, some dozens of times a second: a caller
+ * can serve others. NULL: nothing. */
+void tracee_serve_meanwhile(void (*serve)(void *context), void *context);
+
+/* Note that we wait for something: give a sign of life, and let the caller serve others. */
+void tracee_waits(void);
+
+/* How long a thread has been waited for. */
+struct tracee_patience {
+    uint64_t began_us, runnable_us;
+};
+
+struct tracee_patience tracee_patience_begin(void);
+
+/* Return whether a thread has been waited for too long: it waited in the kernel at all checks of
+ * `blocked_ms`, or it gets no processor. Note it in tracee->stuck. */
+bool tracee_patience_is_over(struct tracee *tracee, struct tracee_patience *patience, pid_t tid,
+                             unsigned blocked_ms);
+
 /* Return the registers of a stopped thread, or NULL if it has ended. Set `moved` after a change. */
 struct user_regs_struct *tracee_registers(struct tracee_thread *thread);
 
-/* Make system calls in one of the stopped threads: begin, any number of calls, end. */
-int tracee_work_begin(struct tracee *tracee);
+/* Memory of ours in the process that nothing refers to. */
+struct tracee_room {
+    uint64_t start, end;
+};
+
+/*
+ * Make system calls in one of the stopped threads: begin, any number of calls, end. The thread's
+ * return frame goes into `room`. NULL: below its stack pointer, where what was there is put back
+ * later. tracee_work_end() returns the first error of a call that could not be made, too.
+ */
+int tracee_work_begin(struct tracee *tracee, const struct tracee_room *room);
+void tracee_work_move(struct tracee *tracee, const struct tracee_room *room);
 int tracee_work_end(struct tracee *tracee);
 
 /* Make a call, with the arguments that the table leaves open. Return its result, which may be a

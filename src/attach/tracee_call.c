@@ -7,6 +7,18 @@
  * call's number in orig_rax). If it continues from there with these registers, the kernel restarts
  * the call. Therefore a system call of ours ends in a stop of the same kind, and the thread's own
  * registers are restored only there.
+ *
+ * Every thread that is used must return to user mode: it begins our call there. Threads of the
+ * kernel's in a process do not, and are never among the stopped ones (tracee.h). Nor does a thread
+ * while its cgroup is frozen, or while it gets no processor. So every wait has a limit. After it
+ * the thread is stopped again and has its own registers back; if it does not stop either, it is
+ * released once it does, and returns through its frame. Only a thread without a frame is waited for
+ * without a limit: with our registers it could not go on.
+ *
+ * The frame is in memory of ours as soon as there is some. The first call of an attach, and the
+ * last one of a detach, need it below the stack pointer, which may be somebody else's memory
+ * (coroutines with small stacks). What was there is put back, unless somebody has changed it
+ * meanwhile: io_uring and processes that share the memory write while the threads are stopped.
  */
 #include "attach/tracee_call.h"
 
@@ -15,22 +27,45 @@
 
 #include "attach/arch/processor.h"
 #include "attach/return_frame.h"
+#include "attach/stop_guard.h"
 
 #ifndef PTRACE_GET_RSEQ_CONFIGURATION
 #define PTRACE_GET_RSEQ_CONFIGURATION 0x420f
 #endif
 
+/* A frame in the process's memory. */
+struct placed_frame {
+    struct return_frame frame;
+    bool is_foreign; /* not in memory of ours */
+    uint8_t before[RETURN_FRAME_BYTES_MAX];
+};
+
+/* The frame of the one worker, and the place where it moves to. */
+static struct {
+    struct placed_frame placed[2];
+    unsigned current;
+} frames;
+
 int worker_wait(struct tracee *tracee)
 {
+    struct tracee_thread *worker = tracee->worker;
+    struct tracee_patience patience = tracee_patience_begin();
     int status;
     pid_t got;
-    do {
-        got = waitpid(tracee->worker->tid, &status, __WALL);
-    } while (got < 0 && errno == EINTR);
+    while ((got = waitpid(worker->tid, &status, __WALL)) < 0 && errno == EINTR) {
+        tracee_waits();
+        bool must_return = tracee->worker_is_lent && tracee->worker_frame == 0;
+        if (!must_return &&
+            tracee_patience_is_over(tracee, &patience, worker->tid, TRACEE_CALL_MS)) {
+            worker->stopped = false;
+            return -ETIMEDOUT;
+        }
+    }
     if (got < 0 || WIFEXITED(status) || WIFSIGNALED(status)) {
-        tracee->worker->gone = true;
+        worker->gone = true;
         return -ESRCH;
     }
+    worker->stopped = true;
     return status;
 }
 
@@ -62,6 +97,68 @@ static long prepare_call(struct tracee *tracee, enum client_call call, const uin
     return registers_write(tracee->worker->tid, &registers);
 }
 
+/* --- its return frame --- */
+
+/* Put the bytes back that the frame has replaced. */
+static void take_frame(const struct tracee *tracee, struct placed_frame *placed)
+{
+    const struct return_frame *frame = &placed->frame;
+    uint8_t now[RETURN_FRAME_BYTES_MAX];
+    if (frame->count == 0 || tracee_read(tracee, frame->start, now, frame->count) < 0)
+        return;
+    for (size_t i = 0; i < frame->count; i++) {
+        if (now[i] == frame->bytes[i])
+            now[i] = placed->is_foreign ? placed->before[i] : 0;
+    }
+    tracee_write(tracee, frame->start, now, frame->count);
+    placed->frame.count = 0;
+}
+
+/* Write the frame into the room, or (NULL) below the stack pointer. */
+static bool put_frame(struct tracee *tracee, const struct tracee_room *room,
+                      struct placed_frame *placed)
+{
+    const struct user_regs_struct *registers = &tracee->worker->registers;
+    struct return_frame *frame = &placed->frame;
+    uint64_t end = room != NULL ? room->end : registers_sp(registers) - PROCESSOR_RED_ZONE_BYTES;
+    bool is_made = return_frame_make(frame, tracee, tracee->worker->tid, registers,
+                                     tracee->worker_mask, tracee->sigreturn, end);
+    placed->is_foreign = room == NULL;
+    if (is_made && (room == NULL || frame->start >= room->start) &&
+        tracee_read(tracee, frame->start, placed->before, frame->count) == 0 &&
+        tracee_write(tracee, frame->start, frame->bytes, frame->count) == 0)
+        return true;
+    frame->count = 0;
+    return false;
+}
+
+/* Place the first frame. Without one the thread does not survive our death. */
+static void begin_frame(struct tracee *tracee, const struct tracee_room *room)
+{
+    struct placed_frame *placed = &frames.placed[frames.current];
+    bool is_placed =
+        (room != NULL && put_frame(tracee, room, placed)) || put_frame(tracee, NULL, placed);
+    tracee->worker_frame = is_placed ? placed->frame.entry : 0;
+}
+
+/* Move the frame, in an order in which the thread always finds one. */
+void tracee_work_move(struct tracee *tracee, const struct tracee_room *room)
+{
+    struct placed_frame *from = &frames.placed[frames.current];
+    struct placed_frame *to = &frames.placed[frames.current ^ 1];
+    static const uint64_t nothing[6];
+    if (tracee->worker == NULL || !tracee->worker->stopped || tracee->worker_frame == 0)
+        return;
+    bool is_put = put_frame(tracee, room, to);
+    if (!is_put && room != NULL)
+        return;
+    tracee->worker_frame = is_put ? to->frame.entry : 0;
+    if (prepare_call(tracee, CALL_OWN_PROCESS, nothing) < 0)
+        return;
+    take_frame(tracee, from);
+    frames.current ^= 1;
+}
+
 /* Choose a thread, if possible one that does not sleep: if we are killed, its sleep ends early. */
 static struct tracee_thread *choose_worker(struct tracee *tracee)
 {
@@ -78,35 +175,44 @@ static struct tracee_thread *choose_worker(struct tracee *tracee)
     return any;
 }
 
-int tracee_work_begin(struct tracee *tracee)
+/* Give the worker our registers, and block its signals. */
+static long lend_worker(struct tracee *tracee, const struct tracee_room *room)
+{
+    static const uint64_t nothing[6];
+    uint64_t all = UINT64_MAX;
+    begin_frame(tracee, room);
+    tracee->worker_is_lent = true;
+    /* Set up its return before its signals are blocked. */
+    long code = prepare_call(tracee, CALL_OWN_PROCESS, nothing);
+    if (code == 0)
+        code = tracee_request(PTRACE_SETSIGMASK, tracee->worker->tid, (void *)8, &all);
+    return code == 0 ? own_call_replace(tracee) : code;
+}
+
+int tracee_work_begin(struct tracee *tracee, const struct tracee_room *room)
 {
     tracee->worker = choose_worker(tracee);
+    tracee->work_code = 0;
+    tracee->worker_frame = 0;
+    tracee->worker_is_lent = false;
     if (tracee->worker == NULL)
         return -ESRCH;
     if (tracee->syscall_instruction == 0) {
         tracee->worker = NULL;
         return -ENOTSUP;
     }
-    pid_t tid = tracee->worker->tid;
-    uint64_t all = UINT64_MAX;
+    stop_guard_interrupt_waits(true);
     note_rseq(tracee);
-    long code = tracee_request(PTRACE_GETSIGMASK, tid, (void *)8, &tracee->worker_mask);
-    tracee->worker_frame = 0;
+    long code =
+        tracee_request(PTRACE_GETSIGMASK, tracee->worker->tid, (void *)8, &tracee->worker_mask);
     if (code == 0)
         code = own_call_enter(tracee);
-    if (code == 0) {
-        tracee->worker_frame = return_frame_put(tracee, tid, &tracee->worker->registers,
-                                                tracee->worker_mask, tracee->sigreturn);
-        /* Set up its return before its signals are blocked. */
-        static const uint64_t nothing[6];
-        code = prepare_call(tracee, CALL_OWN_PROCESS, nothing);
+    if (code == 0)
+        code = lend_worker(tracee, room);
+    if (code < 0) {
+        tracee->work_code = (int)code;
+        tracee_work_end(tracee);
     }
-    if (code == 0)
-        code = tracee_request(PTRACE_SETSIGMASK, tid, (void *)8, &all);
-    if (code == 0)
-        code = own_call_replace(tracee);
-    if (code < 0)
-        tracee->worker = NULL;
     return (int)code;
 }
 
@@ -119,7 +225,7 @@ int worker_run_to_call(struct tracee *tracee)
         int status = worker_wait(tracee);
         if (status < 0)
             return status;
-        if (WSTOPSIG(status) == SYSCALL_STOP)
+        if (WSTOPSIG(status) == TRACEE_SYSCALL_STOP)
             return 0;
         /* All signals are blocked, so another signal is a fault of the instruction itself. A stop
          * of the whole process waits for us. */
@@ -132,35 +238,49 @@ long tracee_system_call(struct tracee *tracee, int *code, enum client_call call,
                         const uint64_t chosen[6])
 {
     struct user_regs_struct registers;
-    *code = (int)prepare_call(tracee, call, chosen);
+    /* A thread that was given up may stop at any time, but not for this call. */
+    *code = tracee->worker->stopped ? (int)prepare_call(tracee, call, chosen) : -ETIMEDOUT;
     if (*code == 0)
         *code = worker_run_to_call(tracee);
     if (*code == 0)
         *code = worker_run_to_call(tracee);
     if (*code == 0)
         *code = (int)registers_read(tracee->worker->tid, &registers);
+    if (tracee->work_code == 0)
+        tracee->work_code = *code;
     return *code == 0 ? registers_result(&registers) : -EIO;
+}
+
+/* Bring the worker to a stop outside of system calls. Return its status or a negative errno. */
+static int stop_worker(struct tracee *tracee)
+{
+    struct tracee_thread *worker = tracee->worker;
+    tracee_request(PTRACE_INTERRUPT, worker->tid, NULL, NULL);
+    int status;
+    do {
+        long code = worker->stopped ? tracee_request(PTRACE_CONT, worker->tid, NULL, NULL) : 0;
+        status = code < 0 ? (int)code : worker_wait(tracee);
+    } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
+    return status;
 }
 
 int tracee_work_end(struct tracee *tracee)
 {
     struct tracee_thread *worker = tracee->worker;
-    if (worker == NULL || worker->gone)
+    if (worker == NULL)
         return -ESRCH;
-    int status = 0;
-    tracee_request(PTRACE_INTERRUPT, worker->tid, NULL, NULL);
-    do {
-        long code = tracee_request(PTRACE_CONT, worker->tid, NULL, NULL);
-        status = code < 0 ? (int)code : worker_wait(tracee);
-    } while (status >= 0 && status >> 16 != PTRACE_EVENT_STOP);
-    if (status >= 0) {
-        /* Restore its own registers last: until then the return frame protects it. */
+    int status = worker->gone ? -ESRCH : stop_worker(tracee);
+    if (status >= 0 && tracee->worker_is_lent) {
+        /* Restore its own registers before the frame goes: until then it protects the thread. */
         tracee_request(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
         registers_write(worker->tid, &worker->registers);
         own_call_leave(tracee);
         if (tracee->rseq_field != 0)
             tracee_write(tracee, tracee->rseq_field, &tracee->rseq_value, 8);
+        take_frame(tracee, &frames.placed[frames.current]);
     }
+    frames.placed[frames.current].frame.count = 0;
+    stop_guard_interrupt_waits(false);
     tracee->worker = NULL;
-    return status < 0 ? status : 0;
+    return status < 0 ? status : tracee->work_code;
 }

@@ -4,13 +4,9 @@
 #ifndef HEAPPROFD_ATTACH_TRACEE_CALL_H
 #define HEAPPROFD_ATTACH_TRACEE_CALL_H
 
-#include <signal.h>
-
 #include "attach/tracee.h"
 
-#define SYSCALL_STOP (SIGTRAP | 0x80) /* see PTRACE_O_TRACESYSGOOD */
-
-/* Wait for the worker's next stop. Return its status, or a negative errno. */
+/* Wait for the worker's next stop. Return its status, or a negative errno. -ETIMEDOUT: it runs. */
 int worker_wait(struct tracee *tracee);
 
 /* Run the worker until its next system call stop. Return 0 or a negative errno. */

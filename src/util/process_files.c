@@ -15,6 +15,8 @@
 /* The kernel's PF_KTHREAD in the flags field. Only this distinguishes a kernel thread from an
  * ending process: neither has memory or an executable. */
 #define FLAG_KERNEL_THREAD 0x200000u
+/* PF_IO_WORKER (from Linux 5.12 on) and PF_USER_WORKER (6.4): workers of io_uring, vhost, KVM. */
+#define FLAGS_KERNEL_WORKER 0x4010u
 
 /* Room for "/proc/PID/". */
 #define DIRECTORY_BYTES 32
@@ -131,8 +133,11 @@ bool process_stat_parse(const char *text, struct process_stat *stat)
             stat->state = *field;
         if (number == 4)
             stat->parent = (pid_t)strtol(field, NULL, 10);
-        if (number == 9)
-            stat->is_kernel_thread = (strtoul(field, NULL, 10) & FLAG_KERNEL_THREAD) != 0;
+        if (number == 9) {
+            unsigned long flags = strtoul(field, NULL, 10);
+            stat->is_kernel_thread = (flags & FLAG_KERNEL_THREAD) != 0;
+            stat->is_kernel_worker = (flags & FLAGS_KERNEL_WORKER) != 0;
+        }
         if (number == 10)
             stat->minor_faults = strtoull(field, NULL, 10);
         if (number == 11)

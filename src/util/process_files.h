@@ -36,6 +36,7 @@ struct process_stat {
     pid_t parent;
     char state; /* 'R', 'Z' and so on */
     bool is_kernel_thread;
+    bool is_kernel_worker; /* a thread of a process that never runs the program's code */
     uint64_t children_faults; /* page faults of all reaped descendants */
     uint64_t cpu_ticks;       /* of all its threads, in user and kernel mode */
     uint64_t start_ticks;     /* since boot, sysconf(_SC_CLK_TCK) a second */

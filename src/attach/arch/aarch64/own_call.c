@@ -89,7 +89,7 @@ int own_call_enter(struct tracee *tracee)
             return 0;
         long code = tracee_request(PTRACE_SYSCALL, worker->tid, NULL, NULL);
         int status = code < 0 ? (int)code : worker_wait(tracee);
-        if (status >= 0 && status >> 16 == 0 && WSTOPSIG(status) == SYSCALL_STOP) {
+        if (status >= 0 && status >> 16 == 0 && WSTOPSIG(status) == TRACEE_SYSCALL_STOP) {
             struct user_regs_struct entry;
             tracee->worker_in_call = true;
             code = registers_read(worker->tid, &entry);

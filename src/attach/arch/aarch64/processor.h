@@ -18,6 +18,9 @@
 
 #define PROCESSOR_VDSO_CLOCK "__kernel_clock_gettime"
 
+/* Bytes below the stack pointer that code may use. */
+#define PROCESSOR_RED_ZONE_BYTES 0u
+
 #define PROCESSOR_FRAME_WORDS 4u
 
 static inline uint64_t registers_pc(const struct user_regs_struct *registers)

@@ -60,23 +60,26 @@ static bool read_vectors(pid_t tid, struct fpsimd_context *vectors)
     return true;
 }
 
-uint64_t return_frame_put(const struct tracee *tracee, pid_t tid,
-                          const struct user_regs_struct *registers, uint64_t signal_mask,
-                          uint64_t sigreturn)
+bool return_frame_make(struct return_frame *frame, const struct tracee *tracee, pid_t tid,
+                       const struct user_regs_struct *registers, uint64_t signal_mask,
+                       uint64_t sigreturn, uint64_t end)
 {
     struct user_regs_struct settled = *registers;
-    struct frame frame;
-    memset(&frame, 0, sizeof(frame));
-    if (sigreturn == 0 || !read_vectors(tid, &frame.context.machine.vectors))
-        return 0;
+    struct frame content;
+    memset(&content, 0, sizeof(content));
+    if (sigreturn == 0 || !read_vectors(tid, &content.context.machine.vectors))
+        return false;
     settle_system_call(tracee, &settled);
-    memcpy(frame.context.machine.registers, settled.regs, sizeof(settled.regs));
-    frame.context.machine.sp = settled.sp;
-    frame.context.machine.pc = settled.pc;
-    frame.context.machine.state = settled.pstate;
-    frame.context.signal_mask = signal_mask;
+    memcpy(content.context.machine.registers, settled.regs, sizeof(settled.regs));
+    content.context.machine.sp = settled.sp;
+    content.context.machine.pc = settled.pc;
+    content.context.machine.state = settled.pstate;
+    content.context.signal_mask = signal_mask;
     /* Keep its alternate signal stack: the kernel ignores invalid flags. */
-    frame.context.stack_flags = INT32_MAX;
-    uint64_t frame_at = (registers->sp - sizeof(frame)) & ~UINT64_C(15);
-    return tracee_write(tracee, frame_at, &frame, sizeof(frame)) < 0 ? 0 : frame_at;
+    content.context.stack_flags = INT32_MAX;
+    _Static_assert(sizeof(content) <= sizeof(frame->bytes), "it has room");
+    frame->start = frame->entry = (end - sizeof(content)) & ~UINT64_C(15);
+    frame->count = sizeof(content);
+    memcpy(frame->bytes, &content, sizeof(content));
+    return true;
 }

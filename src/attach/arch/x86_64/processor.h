@@ -17,6 +17,9 @@
 
 #define PROCESSOR_VDSO_CLOCK "__vdso_clock_gettime"
 
+/* Bytes below the stack pointer that code may use. */
+#define PROCESSOR_RED_ZONE_BYTES 128u
+
 #define PROCESSOR_FRAME_WORDS 3u
 
 static inline uint64_t registers_pc(const struct user_regs_struct *registers)

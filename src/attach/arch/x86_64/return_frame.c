@@ -17,7 +17,6 @@
 #define NT_X86_XSTATE 0x202
 #endif
 
-#define RED_ZONE_BYTES 128u
 #define LEGACY_BYTES 512u
 #define HEADER_BYTES 64u
 #define STATE_BYTES_MAX 8192u
@@ -138,25 +137,27 @@ static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
     return bytes + 4;
 }
 
-uint64_t return_frame_put(const struct tracee *tracee, pid_t tid,
-                          const struct user_regs_struct *registers, uint64_t signal_mask,
-                          uint64_t sigreturn)
+bool return_frame_make(struct return_frame *frame, const struct tracee *tracee, pid_t tid,
+                       const struct user_regs_struct *registers, uint64_t signal_mask,
+                       uint64_t sigreturn, uint64_t end)
 {
     uint8_t state[STATE_BYTES_MAX + 4];
+    ucontext_t context;
+    (void)tracee;
     uint32_t bytes = sigreturn != 0 ? read_state(tid, state) : 0;
     if (bytes == 0)
-        return 0;
-    uint64_t state_at = (registers->rsp - RED_ZONE_BYTES - bytes) & ~UINT64_C(63);
-    struct {
-        uint64_t sigreturn;
-        ucontext_t context;
-    } frame;
-    memset(&frame, 0, sizeof(frame));
-    frame.sigreturn = sigreturn;
-    fill_context(&frame.context, *registers, signal_mask, state_at);
-    uint64_t frame_at = ((state_at - sizeof(frame)) & ~UINT64_C(15)) - 8;
-    if (tracee_write(tracee, state_at, state, bytes) < 0 ||
-        tracee_write(tracee, frame_at, &frame, sizeof(uint64_t) + CONTEXT_BYTES) < 0)
-        return 0;
-    return frame_at;
+        return false;
+    uint64_t state_at = (end - bytes) & ~UINT64_C(63);
+    frame->start = ((state_at - CONTEXT_BYTES) & ~UINT64_C(15)) - 8;
+    frame->entry = frame->start;
+    frame->count = state_at + bytes - frame->start;
+    if (frame->count > sizeof(frame->bytes))
+        return false;
+    memset(frame->bytes, 0, frame->count);
+    memset(&context, 0, sizeof(context));
+    fill_context(&context, *registers, signal_mask, state_at);
+    memcpy(frame->bytes, &sigreturn, sizeof(sigreturn));
+    memcpy(frame->bytes + sizeof(sigreturn), &context, CONTEXT_BYTES);
+    memcpy(frame->bytes + (state_at - frame->start), state, bytes);
+    return true;
 }
