@@ -120,6 +120,7 @@ void server_begin_session(struct server *server, struct session *session)
         checkpoints_start(&session->checkpoints, now_ms);
     session->user = &server->user->session;
     server->session = session;
+    attach_serve_meanwhile(session_serve_meanwhile, session);
     if (session->cgroups.epoll >= 0)
         server_watch(server, session->cgroups.epoll);
     server->drain_ms = now_ms;

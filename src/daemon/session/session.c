@@ -43,6 +43,13 @@ void session_drain(void *context)
         session->user->busy(session->user->context);
 }
 
+void session_serve_meanwhile(void *context)
+{
+    struct session *session = context;
+    for (size_t i = 0; i < session->target_count; i++)
+        target_drain_meanwhile(session->targets[i]);
+}
+
 /* Return the CPU time of this process and of the process that reads files for it. */
 static uint64_t own_cpu_us(void)
 {
@@ -526,6 +533,7 @@ void session_explain_absence(struct session *session)
 
 int session_close(struct session *session)
 {
+    attach_serve_meanwhile(NULL, NULL);
     while (session->target_count > 0)
         session_remove_target(session, session->targets[0]);
     unprofiled_write(&session->unprofiled, session->writer);

@@ -254,6 +254,9 @@ void session_check_guardrails(struct session *session);
  * bytes in the fullest ring. */
 uint64_t session_poll(struct session *session);
 
+/* Take in what the rings hold while an attach or a detach waits (attach_serve_meanwhile()). */
+void session_serve_meanwhile(void *context);
+
 /* Write a point of each target's timeline. */
 void session_sample_memory(struct session *session);
 

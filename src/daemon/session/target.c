@@ -208,7 +208,9 @@ uint64_t target_drain(struct target *target, bool dead)
     ring_reader_beat(&target->reader, now_ms);
     bool is_limited = !dead && target->config->max_overhead_percent > 0;
     uint64_t begun_ns = is_limited ? clock_read_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
-    ssize_t bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
+    ssize_t bytes = target->drain_code;
+    if (bytes == 0)
+        bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (bytes == 0 && !dead && ring_reader_unstick(&target->reader, now_ms))
         bytes = ring_reader_drain(&target->reader, dead, &ledger_visitor, target->ledger);
     if (is_limited && bytes > 0)
@@ -225,6 +227,15 @@ uint64_t target_drain(struct target *target, bool dead)
     read_totals(target);
     ring_reader_close(&target->reader);
     return 0;
+}
+
+void target_drain_meanwhile(struct target *target)
+{
+    if (!target->has_ring || target->drain_code < 0)
+        return;
+    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    ssize_t bytes = ring_reader_drain(&target->reader, false, &ledger_visitor, target->ledger);
+    target->drain_code = bytes < 0 ? (int)bytes : 0;
 }
 
 void target_ask_interval(struct target *target, uint64_t interval_bytes)

@@ -42,7 +42,8 @@ struct target {
 
     /* What its client reports. */
     struct ring_reader reader;
-    bool has_ring; /* false when no more records can come */
+    bool has_ring;  /* false when no more records can come */
+    int drain_code; /* why target_drain_meanwhile() failed; 0: it did not */
     bool corrupted, out_of_memory, hit_guardrail;
     struct ring_totals totals; /* as last read */
     struct ring_heap_totals heap_totals[RING_HEAPS_MAX];
@@ -147,6 +148,10 @@ void target_note_program(struct target *target, const struct program *program);
 
 /* Read all records from the ring. Return the number of bytes. `dead`: nobody writes any more. */
 uint64_t target_drain(struct target *target, bool dead);
+
+/* Read what the ring has while an attach or a detach waits. A damaged ring is left to the next
+ * target_drain(), which may detach. */
+void target_drain_meanwhile(struct target *target);
 
 /* Ask the client to stop, take in the rest, and release the ring. */
 void target_finish(struct target *target, bool dead);
