@@ -279,8 +279,8 @@ static void check_stop(struct tracee_thread *thread)
 {
     int status;
     siginfo_t info = {0};
-    int code =
-        waitid(P_PID, (id_t)thread->tid, &info, WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    int code = waitid(P_PID, (id_t)thread->tid, &info,
+                      WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
     if ((code == 0 && info.si_pid == 0) || (code < 0 && errno == EINTR))
         return;
     bool is_stop = code == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED);

@@ -33,7 +33,7 @@
 /* Time for a thread to stop while it waits in the kernel. */
 #define TRACEE_STOP_MS 1000
 /* Time for it to make a system call for us: memory may be short. */
-#define TRACEE_CALL_MS 2000
+#define TRACEE_CALL_MS 1000
 /* Time for a runnable thread to get a processor. (A thread of the idle class beside eight busy
  * threads got one every two to three seconds.) */
 #define TRACEE_TURN_MS 10000
@@ -55,7 +55,7 @@ struct tracee {
     unsigned patience_ms;         /* TRACEE_STOP_MS, unless the caller sets it */
     uint64_t syscall_instruction; /* address of a system call instruction; the caller finds it */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` follows syscall_instruction */
-    bool is_held;                 /* the process, one thread, is seized and stopped already */
+    bool is_held; /* the process, one thread, is seized and stopped already */
     pid_t stuck;                  /* a thread that did not stop in time */
     bool stuck_without_processor; /* it got no processor */
     bool priority_raised;         /* we have real-time priority until the threads continue */

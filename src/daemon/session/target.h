@@ -42,7 +42,7 @@ struct target {
 
     /* What its client reports. */
     struct ring_reader reader;
-    bool has_ring;  /* false when no more records can come */
+    bool has_ring; /* false when no more records can come */
     int drain_code; /* why target_drain_meanwhile() failed; 0: it did not */
     bool corrupted, out_of_memory, hit_guardrail;
     struct ring_totals totals; /* as last read */
