@@ -37,7 +37,8 @@
 static long read_own_maps(long number, void *to, size_t bytes);
 #undef system_call_make
 #define system_call_make(call, count, a, b, c, d, e, f)                                            \
-    (void)(a), read_own_maps(client_calls[call].number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c))
+    ((void)(a),                                                                                    \
+     read_own_maps(client_calls[call].number, (void *)(uintptr_t)(b), (size_t)(uintptr_t)(c)))
 #include "client/modules/module_maps.c"
 #include "client/own_files.c"
 
