@@ -370,7 +370,7 @@ static void say_status(struct input *input)
     process.seccomp = (unsigned)take(input, 1) % 3;
     process.filters = (unsigned)take(input, 1);
     say(file, "\nNStgid:\t%d\t%d\nNSpid:\t%d\nKthread:\t0\nVmPeak:\t 99 kB\nVmSize:\t 99 kB\n", PID,
-        PID, process.inner_pid);
+        process.inner_pid, PID);
     say(file,
         "VmRSS:\t 77 kB\nRssAnon:\t%8llu kB\nRssFile:\t 1 kB\nVmSwap:\t%8llu kB\nThreads:\t%u\n",
         (unsigned long long)process.anonymous_kb, (unsigned long long)process.swap_kb,
