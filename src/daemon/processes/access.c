@@ -62,7 +62,8 @@ static bool has_gained_rights(const struct ucred *credentials, const struct proc
 {
     char path[64];
     struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)credentials->pid);
+    /* Those of a thread that has ended are root's, too. */
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)process_living_thread(credentials->pid));
     return !are_all(rights->uid, credentials->uid) || stat(path, &status) < 0 ||
            status.st_uid != credentials->uid;
 }
