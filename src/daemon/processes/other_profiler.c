@@ -64,7 +64,7 @@ static enum ring_state state_of(pid_t pid, const struct mapped_ring *ring)
     struct ring_control control;
     struct iovec ours = {&control, sizeof(control)};
     struct iovec theirs = {(void *)(uintptr_t)ring->address, sizeof(control)};
-    if (process_vm_readv(pid, &ours, 1, &theirs, 1, 0) != sizeof(control) ||
+    if (process_vm_readv(process_living_thread(pid), &ours, 1, &theirs, 1, 0) != sizeof(control) ||
         control.magic != RING_MAGIC || control.stopping != 0)
         return RING_UNUSED;
     return clock_read_ms(CLOCK_MONOTONIC) < control.heartbeat_ms + HEARTBEAT_PATIENCE_MS
