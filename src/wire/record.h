@@ -76,7 +76,8 @@ struct record_alloc {
     uint64_t address;  /* in heaps other than malloc's: any number from the program, including 0 */
     uint64_t size;     /* requested bytes */
     uint64_t stack;    /* hash of a STACK that was sent before; 0: no stack is available */
-    uint32_t time_ms;  /* since the session's start, CLOCK_MONOTONIC_COARSE */
+    uint32_t time_ms;  /* since the session's start, CLOCK_MONOTONIC_COARSE; it overflows after 49.7
+                        * days, and the reader restores the rest */
     uint32_t ordinal;  /* the thread's number of allocation calls including this one, mod 2^32 */
     uint32_t interval; /* index of the current INTERVAL; 0 is the session's first */
     uint32_t flags;    /* enum record_alloc_flag */

@@ -9,6 +9,8 @@ Each program of tests/programs prints its own true figures (see truth.h there).
 """
 
 import os
+import re
+import time
 
 import harness
 from harness import check, program
@@ -112,6 +114,29 @@ def test_modules_over():
     _, profile = many_modules(4150, "keep")
     if profile is not None:
         check(set(profile.lost()) == {"modules"} and 0 < profile.lost()["modules"] < 1000, f"lost {profile.lost()}")
+
+
+def test_shifted_clock():
+    """The clock of a process may be far ahead of the profiler's (a time namespace), by more than fits the 32 bits of
+    a record's time. Its profile has the times of the profiler's clock."""
+    for days in (0, 30, 60, 1000):
+        command = [program("limits"), "files"]
+        if days > 0:
+            shifted = ["unshare", "--time", "--fork", "--monotonic", str(days * 86400)]
+            if harness.run([*shifted, "true"]).status != 0:
+                harness.skip("a time namespace cannot be made")
+            command = [*shifted, *command]
+        output = os.path.join(harness.make_work_directory("shifted-clock-"), "profile")
+        begin_ns = time.monotonic_ns()
+        outcome = harness.run(harness.host_command(command, output, 1, "-n", "limits"))
+        end_ns = time.monotonic_ns()
+        check(outcome.status == 0, f"{days} days: status {outcome.status} {outcome.stderr}")
+        text = harness.run([os.path.join(harness.BUILD, "traceconv"), "text", os.path.join(output, "raw-trace")]).stdout
+        peaks = [int(peak) for peak in re.findall(rb"peak_timestamp: (\d+)", text)]
+        check(peaks, f"{days} days: no peak")
+        for peak in peaks:
+            # The coarse clock is up to 10 ms behind.
+            check(begin_ns - 10_000_000 <= peak <= end_ns, f"{days} days: the peak was at {peak} ns, not from {begin_ns} to {end_ns}")
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct ledger *ledger = ledger_open(4096);
     struct walk_finisher *finisher = walk_finisher_open(getpid());
     struct trace_writer *writer = trace_writer_open(nowhere);
-    struct slices *slices = slices_open(writer, getpid(), 1, 0);
+    struct slices *slices = slices_open(writer, getpid(), 1, 0, 0);
     if (ledger == NULL || finisher == NULL || writer == NULL || slices == NULL)
         abort();
     ledger_finish_walks(ledger, finisher);

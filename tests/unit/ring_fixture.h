@@ -111,9 +111,10 @@ static inline int see_context(void *context, const struct record_context *scopes
 }
 
 static inline int see_unmap(void *context, uint8_t heap, uint16_t slot,
-                            const struct record_unmap *unmap)
+                            const struct record_unmap *unmap, uint64_t time_ms)
 {
     (void)context;
+    (void)time_ms;
     seen.unmapped_heap = heap;
     seen.unmapped_slot = slot;
     seen.unmapped_bytes += unmap->length;

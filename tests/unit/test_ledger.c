@@ -179,6 +179,26 @@ static void test_peak_values_sum_to_heaps_peak(void **state)
     ledger_close(ledger);
 }
 
+static void test_lifetimes_and_peaks_of_months(void **state)
+{
+    (void)state;
+    struct ledger *ledger = open_ledger(1);
+    const uint64_t days_ms = 86400000, ages_days[] = {1, 25, 50, 100, 1000};
+    double sum = 0;
+    for (size_t i = 0; i < sizeof(ages_days) / sizeof(ages_days[0]); i++) {
+        struct heap_event alloc = alloc_event(0x1000, 100 + i, 1), freed = free_event(0x1000);
+        alloc.time_ms = 60 * days_ms;
+        freed.time_ms = alloc.time_ms + ages_days[i] * days_ms;
+        apply(ledger, alloc);
+        apply(ledger, freed);
+        sum += (double)(ages_days[i] * days_ms);
+        assert_true(figures_at(ledger, 1).sums.lifetime_ms_sum == sum);
+    }
+    size_t heaps;
+    assert_true(ledger_heaps(ledger, &heaps)->peak_time_ms == 60 * days_ms);
+    ledger_close(ledger);
+}
+
 static void test_unfree_undoes_last_free_of_thread(void **state)
 {
     (void)state;
@@ -424,6 +444,7 @@ int main(void)
         cmocka_unit_test(test_estimates_are_unbiased),
         cmocka_unit_test(test_peak_equals_brute_force),
         cmocka_unit_test(test_peak_values_sum_to_heaps_peak),
+        cmocka_unit_test(test_lifetimes_and_peaks_of_months),
         cmocka_unit_test(test_unfree_undoes_last_free_of_thread),
         cmocka_unit_test(test_unfree_of_another_address_is_ignored),
         cmocka_unit_test(test_temporary_needs_same_thread_and_ordinal),

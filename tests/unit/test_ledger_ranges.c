@@ -55,7 +55,7 @@ static int unmap(struct ledger *ledger, uint64_t address, uint64_t length, uint6
 {
     const struct record_unmap record = {
         .address = address, .length = length, .before = before, .time_ms = 500, .ordinal = 1};
-    return ledger_visitor.unmap(ledger, HEAP, 0, &record);
+    return ledger_visitor.unmap(ledger, HEAP, 0, &record, record.time_ms);
 }
 
 static struct ledger_figures figures_at(const struct ledger *ledger, uint64_t pc)

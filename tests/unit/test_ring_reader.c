@@ -437,6 +437,23 @@ REFUSES(test_refuses_thread_slot_out_of_range, 48, header.type = RECORD_ALLOC; h
         header.thread = RING_THREADS_MAX)
 REFUSES(test_refuses_empty_module, 48, header.type = RECORD_MODULE; header.length = 48)
 
+/* Records have 32 bits of a time in milliseconds, which overflow after 49.7 days. */
+static void test_times_are_whole_after_an_overflow(void **state)
+{
+    (void)state;
+    const uint64_t days_ms = 86400000, ages_days[] = {1, 24, 26, 49, 50, 75, 100, 1000};
+    for (size_t i = 0; i < sizeof(ages_days) / sizeof(ages_days[0]); i++) {
+        uint64_t age_ms = ages_days[i] * days_ms;
+        reader.opened_ms -= age_ms;
+        struct record_alloc *record = (void *)put(sizeof(*record), RECORD_ALLOC);
+        record->size = 24;
+        record->time_ms = (uint32_t)(age_ms - 5000);
+        assert_true(drain(false) > 0);
+        assert_true(seen.last.time_ms == age_ms - 5000);
+        reader.opened_ms += age_ms;
+    }
+}
+
 static void test_refuses_stack_with_more_frames_than_bytes(void **state)
 {
     (void)state;
@@ -501,6 +518,7 @@ int main(void)
         RING_TEST(test_refuses_thread_slot_out_of_range),
         RING_TEST(test_refuses_empty_module),
         RING_TEST(test_refuses_stack_with_more_frames_than_bytes),
+        RING_TEST(test_times_are_whole_after_an_overflow),
         RING_TEST(test_refuses_module_with_path_beyond_record),
         RING_TEST(test_refuses_unterminated_names),
         RING_TEST(test_events_before_the_damage_count),

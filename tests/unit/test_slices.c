@@ -27,7 +27,7 @@ static int open_slices(void **state)
     fd = memfd_create("trace", 0);
     writer = trace_writer_open(fd);
     start_ns = clock_read_ns(CLOCK_MONOTONIC) - 1000000;
-    slices = slices_open(writer, PID, 1, start_ns);
+    slices = slices_open(writer, PID, 1, start_ns, 0);
     return slices == NULL;
 }
 

@@ -59,9 +59,6 @@ struct calibration_period {
     struct ledger_amount ratio;
 };
 
-/* An event may be so much later in the ring than its time says. */
-#define CALIBRATION_DISORDER_MS 60000u
-
 /* Further periods are never closed: their samples keep 1/p. */
 #define CALIBRATION_PERIODS_MAX UINT16_MAX
 
@@ -103,33 +100,23 @@ static inline double calibration_ratio_most(const struct calibration *calibratio
     return has_open && calibration->bytes_ratio_most < 1 ? 1 : calibration->bytes_ratio_most;
 }
 
-/* Note the time of an event, whose 32 bits overflow after 49 days. Events come nearly in order. */
-static inline void calibration_note_time(struct calibration *calibration, uint32_t time_ms)
+/* Note the time of an event. Events come nearly in order. */
+static inline void calibration_note_time(struct calibration *calibration, uint64_t time_ms)
 {
-    int32_t passed_ms = (int32_t)(time_ms - (uint32_t)calibration->now_ms);
-    if (passed_ms > 0)
-        calibration->now_ms += (uint32_t)passed_ms;
-}
-
-/* Return the whole time of a sample that is at most 49 days old. */
-static inline uint64_t calibration_time(const struct calibration *calibration, uint32_t time_ms)
-{
-    uint64_t latest_ms = calibration->now_ms + CALIBRATION_DISORDER_MS;
-    uint32_t age_ms = (uint32_t)latest_ms - time_ms;
-    return latest_ms > age_ms ? latest_ms - age_ms : 0;
+    if (time_ms > calibration->now_ms)
+        calibration->now_ms = time_ms;
 }
 
 /* Return what a sample with p < 1 stands for. */
 static inline struct worth calibration_worth(const struct calibration *calibration,
                                              const struct weight *weight, double size,
-                                             uint32_t time_ms)
+                                             uint64_t time_ms)
 {
     struct worth worth = {.is_open = true};
     worth.missed = (struct ledger_amount){(weight->count - 1) * size, weight->count - 1};
-    uint64_t whole_ms = calibration_time(calibration, time_ms);
     if (unlikely(calibration->closed > 0) &&
-        whole_ms <= calibration->periods[calibration->closed - 1].end_ms) {
-        const struct calibration_period *period = calibration_find(calibration, whole_ms);
+        time_ms <= calibration->periods[calibration->closed - 1].end_ms) {
+        const struct calibration_period *period = calibration_find(calibration, time_ms);
         worth.missed.bytes *= period->ratio.bytes;
         worth.missed.count *= period->ratio.count;
         worth.is_open = false;

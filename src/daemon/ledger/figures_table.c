@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ledger/live_blocks.h"
+
 #define FIGURES_MAX (64u << 20)
+_Static_assert(FIGURES_MAX <= LIVE_SAMPLE_FIGURES_MAX, "an index fits a live sample");
 
 int figures_table_init(struct figures_table *table)
 {

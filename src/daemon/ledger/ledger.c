@@ -219,7 +219,7 @@ static struct live_table *live_of(struct ledger *ledger, uint8_t heap)
     return likely(heap == 0) ? &ledger->live : ledger->other_live[heap];
 }
 
-static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint32_t time_ms)
+static void heap_grew(struct ledger_heap *heap, double bytes, double count, uint64_t time_ms)
 {
     heap->live_bytes += bytes;
     heap->live_count += count;
@@ -240,8 +240,7 @@ static void heap_change_sampled(struct ledger_heap *heap, const struct worth *wo
                                 double times)
 {
     if (!heap->split.begun)
-        split_peak_begin(&heap->split,
-                         (struct ledger_amount){heap->live_bytes, heap->live_count},
+        split_peak_begin(&heap->split, (struct ledger_amount){heap->live_bytes, heap->live_count},
                          (struct ledger_amount){heap->peak_bytes, heap->peak_count});
     split_peak_change(&heap->split, weight, size, halves, times);
     ledger_amount_add(&heap->live_missed, times, worth->missed);
@@ -251,7 +250,7 @@ static void heap_change_sampled(struct ledger_heap *heap, const struct worth *wo
 
 /* Return what a sample of the heap stands for. time_ms: of the event. */
 static struct worth worth_of(struct ledger_heap *heap, const struct weight *weight, double size,
-                             uint32_t time_ms, uint32_t allocated_ms)
+                             uint64_t time_ms, uint64_t allocated_ms)
 {
     if (weight->count_variance == 0)
         return (struct worth){.all = {size, 1}};
@@ -261,13 +260,14 @@ static struct worth worth_of(struct ledger_heap *heap, const struct weight *weig
 
 /* Count a sample as freed, with the weight that it was allocated with. With sign -1, undo this. */
 static void figures_add_freed(struct ledger *ledger, uint64_t address,
-                              const struct live_sample *sample, uint64_t size, uint32_t time_ms,
+                              const struct live_sample *sample, uint64_t size, uint64_t time_ms,
                               bool temporary, double sign)
 {
     struct ledger_figures *figures = figures_table_change(&ledger->figures, sample->figures);
     struct ledger_heap *heap = &ledger->heaps[figures->heap];
     const struct weight *weight = ledger_weight(ledger, size, figures->interval);
-    struct worth worth = worth_of(heap, weight, (double)size, time_ms, sample->time_ms);
+    uint64_t allocated_ms = live_sample_time(sample);
+    struct worth worth = worth_of(heap, weight, (double)size, time_ms, allocated_ms);
     double count = sign * worth.all.count, bytes = sign * worth.all.bytes;
     ledger_settle_figures(figures, heap);
     ledger_keep_peak(figures, heap, -bytes);
@@ -291,8 +291,8 @@ static void figures_add_freed(struct ledger *ledger, uint64_t address,
                             split_peak_halves(weight, address, sample->ordinal), -sign);
     sums->freed_samples += sign > 0 ? 1 : UINT64_MAX; /* or subtract 1 */
     /* Two threads may have read their clocks in the opposite order of their records. */
-    int32_t lifetime_ms = (int32_t)(time_ms - sample->time_ms);
-    sums->lifetime_ms_sum += lifetime_ms > 0 ? count * lifetime_ms : 0;
+    if (time_ms > allocated_ms)
+        sums->lifetime_ms_sum += count * (double)(time_ms - allocated_ms);
     if (temporary) {
         sums->temporary_bytes += bytes;
         sums->temporary_count += count;
@@ -439,9 +439,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
         ledger->counts.implicit_frees++;
     }
     if (sample != NULL) {
-        sample->figures = index;
-        sample->time_ms = event->time_ms;
-        sample->ordinal = event->ordinal;
+        live_sample_set(sample, index, event->time_ms, event->ordinal);
         int code = live_table_size_pack(live, event->size, &sample->size);
         if (code < 0)
             return code;
@@ -451,8 +449,7 @@ static int apply_alloc(struct ledger *ledger, const struct heap_event *event, ui
     if (lost_free) {
         /* The client cannot send a FREE for this sample. Count it as freed: better to miss a leak
          * than to report many false ones. */
-        old = (struct live_sample){
-            .figures = index, .time_ms = event->time_ms, .ordinal = event->ordinal};
+        live_sample_set(&old, index, event->time_ms, event->ordinal);
         figures_add_freed(ledger, key, &old, event->size, event->time_ms, false, 1);
         ledger->counts.lost_frees++;
     }

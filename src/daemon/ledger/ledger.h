@@ -55,9 +55,9 @@ struct ledger_heap {
     uint64_t longest_interval_bytes; /* announced, or that drew a sample; 0: no interval yet */
     double live_bytes, live_count;
     double peak_bytes, peak_count; /* at the highest estimate */
-    uint32_t peak_time_ms;
-    uint64_t epoch; /* incremented when the heap leaves a peak */
-    bool at_peak;   /* what is live now is the peak */
+    uint64_t peak_time_ms;         /* since the session's start, like all times here */
+    uint64_t epoch;                /* incremented when the heap leaves a peak */
+    bool at_peak;                  /* what is live now is the peak */
     uint64_t samples;
     double seen_bytes; /* of all samples, themselves */
     /* The part of live and of peak that is missed ones, and of this the open period's part. */
@@ -100,7 +100,7 @@ void ledger_finish_walks(struct ledger *ledger, struct walk_finisher *finisher);
 struct ledger_change {
     enum ledger_change_kind { LEDGER_ALLOCATED, LEDGER_FREED, LEDGER_UNFREED } kind;
     uint8_t heap;
-    uint32_t time_ms;
+    uint64_t time_ms;
     uint64_t sequence; /* from 1 */
     uint64_t address, size;
     double count; /* number of allocations that it stands for */

@@ -13,7 +13,8 @@
 /* The thread that unmaps, and the time. */
 struct unmapping {
     struct ledger *ledger;
-    uint32_t thread, time_ms, ordinal;
+    uint32_t thread, ordinal;
+    uint64_t time_ms;
 };
 
 static void take_piece(void *context, const struct range_allocation *allocation, uint64_t bytes)
@@ -33,8 +34,8 @@ static void take_piece(void *context, const struct range_allocation *allocation,
     heap->live_count--;
     ledger->counts.frees++;
     /* Two threads may have read their clocks in the opposite order of their records. */
-    int32_t lifetime_ms = (int32_t)(by->time_ms - allocation->time_ms);
-    sums->lifetime_ms_sum += lifetime_ms > 0 ? lifetime_ms : 0;
+    if (by->time_ms > allocation->time_ms)
+        sums->lifetime_ms_sum += (double)(by->time_ms - allocation->time_ms);
     if (bytes == allocation->size && by->ordinal == allocation->ordinal &&
         by->thread == figures->thread && by->thread != LEDGER_THREAD_OTHERS) {
         sums->temporary_bytes += (double)bytes;
@@ -86,7 +87,8 @@ int ledger_range_add(struct ledger *ledger, const struct heap_event *event, uint
     return ranges_add(ranges, &allocation, take_piece, &by);
 }
 
-int ledger_take_unmap(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap)
+int ledger_take_unmap(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap,
+                      uint64_t time_ms)
 {
     struct ledger *ledger = context;
     struct ranges *ranges = ledger->ranges[heap];
@@ -96,7 +98,7 @@ int ledger_take_unmap(void *context, uint8_t heap, uint16_t slot, const struct r
         return -EBADMSG;
     struct unmapping by = {.ledger = ledger,
                            .thread = thread_of(ledger, slot),
-                           .time_ms = unmap->time_ms,
+                           .time_ms = time_ms,
                            .ordinal = unmap->ordinal};
     return ranges_cut(ranges, unmap->address, unmap->address + unmap->length, unmap->before,
                       take_piece, &by);

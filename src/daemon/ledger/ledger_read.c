@@ -99,7 +99,7 @@ static void raise_peak(struct ledger_heap *heap)
     heap->peak_count = heap->live_count;
     heap->peak_missed = heap->live_missed;
     heap->peak_open = heap->live_open;
-    heap->peak_time_ms = (uint32_t)heap->calibration.now_ms;
+    heap->peak_time_ms = heap->calibration.now_ms;
     heap->at_peak = true;
 }
 
@@ -107,15 +107,20 @@ static void calibrate(struct ledger_heap *heap, struct ledger_amount exact, bool
 {
     const struct ledger_amount missed = {exact.bytes - heap->seen_bytes,
                                          exact.count - (double)heap->samples};
-    const struct ledger_amount ratio = calibration_close(&heap->calibration, missed, exact.bytes, may_wait);
+    const struct ledger_amount ratio =
+        calibration_close(&heap->calibration, missed, exact.bytes, may_wait);
     heap->live_bytes = corrected(heap->live_bytes, ratio.bytes, heap->live_open.bytes);
     heap->live_count = corrected(heap->live_count, ratio.count, heap->live_open.count);
-    heap->live_missed.bytes = corrected(heap->live_missed.bytes, ratio.bytes, heap->live_open.bytes);
-    heap->live_missed.count = corrected(heap->live_missed.count, ratio.count, heap->live_open.count);
+    heap->live_missed.bytes =
+        corrected(heap->live_missed.bytes, ratio.bytes, heap->live_open.bytes);
+    heap->live_missed.count =
+        corrected(heap->live_missed.count, ratio.count, heap->live_open.count);
     heap->peak_bytes = corrected(heap->peak_bytes, ratio.bytes, heap->peak_open.bytes);
     heap->peak_count = corrected(heap->peak_count, ratio.count, heap->peak_open.count);
-    heap->peak_missed.bytes = corrected(heap->peak_missed.bytes, ratio.bytes, heap->peak_open.bytes);
-    heap->peak_missed.count = corrected(heap->peak_missed.count, ratio.count, heap->peak_open.count);
+    heap->peak_missed.bytes =
+        corrected(heap->peak_missed.bytes, ratio.bytes, heap->peak_open.bytes);
+    heap->peak_missed.count =
+        corrected(heap->peak_missed.count, ratio.count, heap->peak_open.count);
     heap->live_open = heap->peak_open = (struct ledger_amount){0};
     if (heap->live_bytes > heap->peak_bytes)
         raise_peak(heap);
@@ -262,7 +267,7 @@ static void visit_sample(void *context, uint64_t key, const struct live_sample *
     uint16_t interval = visit->ledger->figures.items[sample->figures].interval;
     const struct weight *weight = ledger_weight(visit->ledger, size, interval);
     struct worth worth = calibration_worth(&visit->ledger->heaps[0].calibration, weight,
-                                           (double)size, sample->time_ms);
+                                           (double)size, live_sample_time(sample));
     struct ledger_live_sample found = {key, size, worth.all.count, weight->count_variance};
     visit->visitor(visit->context, &found);
 }

@@ -31,7 +31,7 @@ struct cached_figures {
 /* The thread that has a slot now, and its last free, so that an UNFREE can undo it. */
 struct ledger_slot {
     uint32_t thread;
-    uint32_t freed_time_ms;
+    uint64_t freed_time_ms;
     struct live_sample freed; /* its size is unpacked below */
     uint64_t freed_address, freed_size;
     uint8_t freed_heap;
@@ -115,7 +115,7 @@ static inline void ledger_keep_peak(struct ledger_figures *figures, struct ledge
 }
 
 static inline void ledger_notify(struct ledger *ledger, enum ledger_change_kind kind, uint8_t heap,
-                                 uint64_t address, uint64_t size, double count, uint32_t time_ms)
+                                 uint64_t address, uint64_t size, double count, uint64_t time_ms)
 {
     if (likely(ledger->observer == NULL))
         return;
@@ -150,7 +150,8 @@ static inline struct ledger_slot *ledger_slot_at(struct ledger *ledger, uint16_t
 
 /* Functions of ledger_visitor. */
 int ledger_take_events(void *ledger, const struct heap_event *events, size_t count);
-int ledger_take_unmap(void *ledger, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
+int ledger_take_unmap(void *ledger, uint8_t heap, uint16_t slot, const struct record_unmap *unmap,
+                      uint64_t time_ms);
 int ledger_take_walk(void *ledger, uint16_t slot, const struct record_walk *walk,
                      enum ring_unwinding *answer);
 uint64_t ledger_walked(void *ledger, uint16_t slot, uint64_t token);

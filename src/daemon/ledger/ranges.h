@@ -23,7 +23,8 @@
 struct range_allocation {
     uint64_t address, size;
     uint64_t position; /* of its record in the ring: orders it among the unmap calls */
-    uint32_t figures, time_ms, ordinal;
+    uint64_t time_ms;
+    uint32_t figures, ordinal;
     uint32_t pieces; /* number of its pieces; 0: unused, and `figures` is the next unused entry */
 };
 

@@ -245,6 +245,24 @@ bool process_info_shares_pids(pid_t pid)
     return process_shares(pid, "ns/pid");
 }
 
+/* Return the offset of a process's CLOCK_MONOTONIC from that of the machine; 0: unknown. */
+static int64_t clock_offset_ms(pid_t pid)
+{
+    char text[256];
+    long long seconds, nanoseconds;
+    if (process_file_read(pid, "timens_offsets", text, sizeof(text)) < 0 ||
+        sscanf(text, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
+        return 0;
+    return (int64_t)seconds * 1000 + (int64_t)nanoseconds / 1000000;
+}
+
+int64_t process_info_clock_ahead_ms(pid_t pid)
+{
+    if (process_shares(pid, "ns/time"))
+        return 0;
+    return clock_offset_ms(pid) - clock_offset_ms(getpid());
+}
+
 bool process_info_file_contains(pid_t pid, const char *file, const char *text)
 {
     size_t kept = 0, length = strlen(text);

@@ -60,6 +60,10 @@ bool process_info_matches(const struct process_info *info, const char *name);
 /* Return whether the process is in our pid namespace, so that pids mean the same to both. */
 bool process_info_shares_pids(pid_t pid);
 
+/* Return by how much CLOCK_MONOTONIC of the process is ahead of ours: another time namespace. 0 if
+ * that is unknown. */
+int64_t process_info_clock_ahead_ms(pid_t pid);
+
 /* Return a number that grows when the process restricts its system calls (seccomp) further; 0: it
  * has not, or it is gone. */
 uint32_t process_info_restrictions(pid_t pid);

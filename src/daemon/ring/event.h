@@ -14,8 +14,8 @@ struct heap_event {
     uint8_t type; /* RECORD_ALLOC, RECORD_FREE or RECORD_UNFREE */
     uint8_t heap;
     uint16_t thread;   /* slot */
-    uint32_t time_ms;  /* not in an UNFREE */
     uint32_t ordinal;  /* not in an UNFREE */
+    uint64_t time_ms;  /* since the session's start; not in an UNFREE */
     uint32_t interval; /* only in an ALLOC, like all that follow except the address */
     uint64_t address;
     uint64_t size;

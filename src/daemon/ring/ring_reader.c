@@ -125,6 +125,7 @@ int ring_reader_open(struct ring_reader *reader, const char *name, uint64_t data
     reader->generation = 0;
     reader->last.end = UINT64_MAX;
     reader->process = 0;
+    reader->opened_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
 
     int code = 0;
     int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -248,6 +249,14 @@ static int end_event(struct drain *drain)
     return drain->event_count == RING_EVENTS_BATCH ? flush_events(drain) : 0;
 }
 
+/* Return the whole time of a record. Its 32 bits overflow after 49.7 days; it is read at most 24
+ * days after it was written. */
+static uint64_t whole_time(const struct ring_reader *reader, uint32_t time_ms)
+{
+    int64_t whole_ms = (int64_t)reader->age_ms + (int32_t)(time_ms - (uint32_t)reader->age_ms);
+    return whole_ms > 0 ? (uint64_t)whole_ms : 0;
+}
+
 /* Read each word of the shared record once, into the private event. */
 static int take_alloc(struct drain *drain, union record_header header, const uint8_t *at)
 {
@@ -262,7 +271,7 @@ static int take_alloc(struct drain *drain, union record_header header, const uin
     event->address = load_relaxed(&record->address);
     event->size = load_relaxed(&record->size);
     event->stack = load_relaxed(&record->stack);
-    event->time_ms = load_relaxed(&record->time_ms);
+    event->time_ms = whole_time(reader, load_relaxed(&record->time_ms));
     event->ordinal = load_relaxed(&record->ordinal);
     event->interval = load_relaxed(&record->interval);
     event->flags = load_relaxed(&record->flags);
@@ -306,7 +315,7 @@ static int take_free(struct drain *drain, union record_header header, const uint
     struct heap_event *event = add_event(drain, header, header.type);
     event->address = load_relaxed(&record->address);
     if (is_free) {
-        event->time_ms = load_relaxed(&record->time_ms);
+        event->time_ms = whole_time(drain->reader, load_relaxed(&record->time_ms));
         event->ordinal = load_relaxed(&record->ordinal);
     }
     return end_event(drain);
@@ -428,7 +437,8 @@ static int take_other(struct drain *drain, union record_header header, const uin
         const struct record_unmap *unmap = record;
         if (header.length < sizeof(*unmap) || unmap->length > UINT64_MAX - unmap->address)
             return -EBADMSG;
-        return drain->visitor->unmap(drain->context, header.heap, header.thread, unmap);
+        return drain->visitor->unmap(drain->context, header.heap, header.thread, unmap,
+                                     whole_time(drain->reader, unmap->time_ms));
     }
     case RECORD_SCOPE:
         if (header.length < sizeof(struct record_scope))
@@ -506,6 +516,7 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
     drain.visitor = visitor;
     drain.context = context;
     drain.event_count = 0;
+    reader->age_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE) - reader->opened_ms;
 
     uint64_t reserved = ring_reader_end(reader);
     uint64_t begin = reader->consumed, released = begin;

@@ -40,7 +40,8 @@ struct ring_visitor {
     int (*name)(void *context, const struct record_name *name);
     int (*context)(void *context, const struct record_context *scopes);
     int (*code)(void *context, const struct record_code *code);
-    int (*unmap)(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap);
+    int (*unmap)(void *context, uint8_t heap, uint16_t slot, const struct record_unmap *unmap,
+                 uint64_t time_ms);
     /* *answer: what to report to the client about the module, or RING_UNWINDING_UNKNOWN. */
     int (*walk)(void *context, uint16_t slot, const struct record_walk *walk,
                 enum ring_unwinding *answer);
@@ -71,20 +72,23 @@ struct ring_reader {
     /* The last allocation that was taken, for a FREE_LAST, and the end of its record. */
     struct ring_last_alloc {
         uint64_t end, address;
-        uint32_t time_ms, ordinal;
+        uint64_t time_ms;
+        uint32_t ordinal;
         uint16_t thread;
         uint8_t heap;
     } last;
+    uint64_t opened_ms;  /* CLOCK_MONOTONIC_COARSE */
+    uint64_t age_ms;     /* when the last drain began */
     uint64_t busy_bytes; /* bytes that were reserved and never committed */
     /* Bytes that waited when the last drain began, and the most that any drain has found. */
     uint64_t used_bytes, most_used_bytes;
     uint64_t stuck_at; /* value of `consumed` when an unfinished record was first seen there */
     uint64_t stuck_since_ms;
-    uint64_t stuck_ticks; /* processor time that the record's thread had used by then */
-    uint32_t generation;  /* of modules, as the client counts; 0: the first */
-    uint32_t asked;       /* the last value of asked_doublings */
+    uint64_t stuck_ticks;  /* processor time that the record's thread had used by then */
+    uint32_t generation;   /* of modules, as the client counts; 0: the first */
+    uint32_t asked;        /* the last value of asked_doublings */
     uint64_t consuming_ns; /* processor time spent on this ring, as far as it was noted */
-    pid_t process;        /* in our pid namespace; 0: unknown, or in another one */
+    pid_t process;         /* in our pid namespace; 0: unknown, or in another one */
 };
 
 /* Sums over a process's threads, exact at any interval. They exclude calls whose sample is not in

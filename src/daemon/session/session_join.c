@@ -138,7 +138,7 @@ static void fill_reply(const struct session *session, const struct target *targe
     reply->wide_interval_bytes = heap_config_wide_interval(session->config);
     if (reply->wide_interval_bytes != 0)
         reply->max_overhead_percent = session->config->max_overhead_percent;
-    reply->start_ms = target->start_ms;
+    reply->start_ms = target->start_ms + (uint64_t)target->clock_ahead_ms;
 }
 
 /* Copy a file name from the client, with unprintable characters replaced. */

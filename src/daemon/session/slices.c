@@ -19,6 +19,7 @@ struct slices {
     struct trace_writer *writer;
     int32_t pid;
     uint64_t image;
+    int64_t process_ahead_ns; /* CLOCK_MONOTONIC of the process, of ours */
     uint64_t start_ns;
     int64_t ahead_ns;  /* CLOCK_BOOTTIME is ahead of CLOCK_MONOTONIC by this time, */
     uint64_t doubt_ns; /* give or take this */
@@ -36,7 +37,7 @@ struct slices {
 };
 
 struct slices *slices_open(struct trace_writer *writer, int32_t pid, uint64_t image,
-                           uint64_t start_ns)
+                           uint64_t start_ns, int64_t process_ahead_ns)
 {
     struct slices *slices = calloc(1, sizeof(*slices));
     if (slices != NULL)
@@ -44,6 +45,7 @@ struct slices *slices_open(struct trace_writer *writer, int32_t pid, uint64_t im
                                   .pid = pid,
                                   .image = image,
                                   .start_ns = start_ns,
+                                  .process_ahead_ns = process_ahead_ns,
                                   .doubt_ns = UINT64_MAX / 2};
     return slices;
 }
@@ -137,7 +139,8 @@ static uint64_t time_of(struct slices *slices, struct slice_thread *thread,
                         const struct record_scope *record)
 {
     uint64_t now_ns = read_clocks(slices);
-    uint64_t time_ns = record->time_ns < now_ns ? record->time_ns : now_ns;
+    uint64_t time_ns = record->time_ns - (uint64_t)slices->process_ahead_ns;
+    time_ns = time_ns < now_ns ? time_ns : now_ns;
     if (time_ns < slices->start_ns)
         time_ns = slices->start_ns;
     time_ns += (uint64_t)slices->ahead_ns;

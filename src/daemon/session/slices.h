@@ -19,9 +19,10 @@
 struct slices;
 
 /* `image` distinguishes the programs that run in the process one after the other. No slice begins
- * before start_ns (CLOCK_MONOTONIC). NULL: no memory. */
+ * before start_ns (CLOCK_MONOTONIC), of which the process's clock is so far ahead. NULL: no memory.
+ */
 struct slices *slices_open(struct trace_writer *writer, int32_t pid, uint64_t image,
-                           uint64_t start_ns);
+                           uint64_t start_ns, int64_t process_ahead_ns);
 void slices_close(struct slices *slices); /* may be NULL */
 
 void slices_take(struct slices *slices, const struct ledger_scope *scope);

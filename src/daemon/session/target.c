@@ -44,6 +44,7 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     target->config = config;
     target->interval_bytes = heap_config_interval_of(config, HEAP_CONFIG_MALLOC);
     target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+    target->clock_ahead_ms = process_info_clock_ahead_ms(info->pid);
     target->totals.client_state = RING_CLIENT_RUNNING;
     target->ledger = ledger_open(target->interval_bytes);
     target->shares_root = regular_file_shares_root(info->pid);
@@ -129,7 +130,8 @@ int target_slice(struct target *target, struct trace_writer *writer)
 {
     target->stream = writer;
     target->slices =
-        slices_open(writer, target->info.pid, target->image, target->start_ms * UINT64_C(1000000));
+        slices_open(writer, target->info.pid, target->image, target->start_ms * UINT64_C(1000000),
+                    target->clock_ahead_ms * 1000000);
     if (target->slices == NULL)
         return -ENOMEM;
     ledger_observe_scopes(target->ledger, slice_scope, target);

@@ -30,6 +30,7 @@ struct target {
     struct process_info info;
     const struct heap_config *config;
     uint64_t start_ms;       /* CLOCK_MONOTONIC_COARSE */
+    int64_t clock_ahead_ms;  /* that of the process, of ours */
     bool shares_root;        /* at the time that it joined: as in struct target_mapping */
     size_t modules_prepared; /* see dump_files_prepare() */
     int pidfd;               /* readable once the process is dead */
