@@ -82,7 +82,7 @@ static void set_totals(struct change_bounds *bounds, const struct diff_pair *pai
 struct change_bounds diff_bounds_of(const struct diff_pair *pair, enum diff_figure figure,
                                     bool counts)
 {
-    struct change_bounds bounds = {.same = false};
+    struct change_bounds bounds = {.apart = !pair->same_process};
     set_totals(&bounds, pair, figure, counts);
     bound_side(pair->before, pair->before_count, counts, &bounds.lost_most, &bounds.lost_unseen);
     bound_side(pair->after, pair->after_count, counts, &bounds.gained_most, &bounds.gained_unseen);

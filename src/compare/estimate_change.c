@@ -174,6 +174,22 @@ static double unseen_probability(double value, const struct unseen *unseen)
     return pow(UNSEEN_PROBABILITY, value / unseen->chance);
 }
 
+/* Leave room in a row for what the side may have that has no sample in it. */
+static void leave_room_in_row(struct change *change, struct profile_interval *up,
+                              struct profile_interval *down, double gained, double lost,
+                              const struct change_bounds *bounds)
+{
+    bool is_gain = gained > 0 && lost == 0;
+    if (!is_gain && (gained != 0 || !(lost > 0)))
+        return;
+    const struct unseen *unseen = is_gain ? &bounds->lost_unseen : &bounds->gained_unseen;
+    struct profile_interval *other = is_gain ? down : up;
+    double probability = unseen_probability(fabs(change->value), unseen);
+    *other = unseen_raise(*other, 0, *unseen);
+    change->probability = fmax(change->probability, probability);
+    change->probability_least = fmax(change->probability_least, probability);
+}
+
 static void leave_room(struct change *change, struct profile_interval *up,
                        struct profile_interval *down, double gained, double lost,
                        const struct change_bounds *bounds)
@@ -212,14 +228,15 @@ struct change change_of(const struct change_parts *parts, bool counts,
     if (bounds != NULL && of_heap && bounds->counted)
         return change_of_counted(bounds);
     struct change change = {.value = difference_of(gained, lost)};
-    struct profile_interval up =
-        interval_of(&parts->gained, counts, sampling->gained_interval_bytes,
-                    &sampling->gained_calibration);
-    struct profile_interval down = interval_of(
-        &parts->lost, counts, sampling->lost_interval_bytes, &sampling->lost_calibration);
+    struct profile_interval up = interval_of(
+        &parts->gained, counts, sampling->gained_interval_bytes, &sampling->gained_calibration);
+    struct profile_interval down = interval_of(&parts->lost, counts, sampling->lost_interval_bytes,
+                                               &sampling->lost_calibration);
     set_probabilities(&change, parts, counts, sampling);
     if (bounds != NULL && of_heap)
         leave_room(&change, &up, &down, gained, lost, bounds);
+    else if (bounds != NULL && bounds->apart)
+        leave_room_in_row(&change, &up, &down, gained, lost, bounds);
     if (bounds != NULL) {
         up = profile_interval_cut(up, bounds->gained_most, 0);
         down = profile_interval_cut(down, bounds->lost_most, 0);

@@ -33,7 +33,8 @@
  *
  * Neither part exceeds the bound by the exact totals; the interval is extended to the change if
  * that is outside of it. Sums over a heap also leave room for bytes without samples
- * (profile/unseen.h): a change of b bytes may consist of these with probability exp(-b/T). The
+ * (profile/unseen.h): a change of b bytes may consist of these with probability exp(-b/T). So does
+ * a row of two processes that one side has not sampled at all, be the other side exact or not. The
  * change of a whole heap is that of the totals which reports show. It is exact if both are counted,
  * and neither count lacks calls.
  *
@@ -68,8 +69,8 @@ struct change_parts {
     struct profile_estimate gained, lost;
 };
 
-/* Sampling interval of each side in bytes (0: unknown), and what each side's samples were calibrated
- * with. */
+/* Sampling interval of each side in bytes (0: unknown), and what each side's samples were
+ * calibrated with. */
 struct change_sampling {
     uint64_t gained_interval_bytes, lost_interval_bytes;
     struct profile_calibration gained_calibration, lost_calibration;
@@ -89,7 +90,8 @@ struct change {
 struct change_bounds {
     double gained_most, lost_most;            /* 0: unknown */
     struct unseen gained_unseen, lost_unseen; /* of sums over a heap */
-    bool same; /* both sides are of the same moment: nothing differs */
+    bool same;  /* both sides are of the same moment: nothing differs */
+    bool apart; /* the sides are of two processes: what one has not sampled, the other may have */
     /* Whole heaps as reports show them (compare/estimates.h), unless only parts are compared. */
     bool has_totals;
     bool counted; /* these are exact totals */

@@ -350,14 +350,15 @@ static void probability_equals_that_of_two_poisson_variables(void **state)
         const double size = 1e-3, p = size / INTERVAL_BYTES;
         for (int side = 0; side < 2; side++) {
             double n = samples[i][side];
-            *estimates[side] = (struct profile_estimate){
-                .bytes = n * size / p,
-                .count = n / p,
-                .bytes_variance = n * size * size * (1 - p) / (p * p),
-                .count_variance = n * (1 - p) / (p * p),
-                .samples = n};
+            *estimates[side] =
+                (struct profile_estimate){.bytes = n * size / p,
+                                          .count = n / p,
+                                          .bytes_variance = n * size * size * (1 - p) / (p * p),
+                                          .count_variance = n * (1 - p) / (p * p),
+                                          .samples = n};
         }
-        struct change_sampling sampling = {.gained_interval_bytes = INTERVAL_BYTES, .lost_interval_bytes = INTERVAL_BYTES};
+        struct change_sampling sampling = {.gained_interval_bytes = INTERVAL_BYTES,
+                                           .lost_interval_bytes = INTERVAL_BYTES};
         struct change change = change_of(&parts, false, &sampling, NULL, false);
         unsigned difference = samples[i][0] - samples[i][1];
         double exact = exact_tail(difference, samples[i][0] + samples[i][1]);
@@ -421,7 +422,8 @@ static void exact_numbers_differ_by_one_byte(void **state)
 {
     (void)state;
     const struct profile_estimate before = {.bytes = 0x1p40, .count = 1000, .samples = 1000};
-    const struct profile_estimate after = {.bytes = 0x1p40 + 1, .count = 1000, .samples = 1000}, nothing = {0};
+    const struct profile_estimate after = {.bytes = 0x1p40 + 1, .count = 1000, .samples = 1000},
+                                  nothing = {0};
     const struct change_sampling sampling = {.gained_interval_bytes = 1, .lost_interval_bytes = 1};
     struct change_parts parts = {.gained = after, .lost = before};
     assert_true(change_of(&parts, false, &sampling, NULL, false).value == 1);
@@ -502,6 +504,31 @@ static void patterns_are_of_functions_and_modules(void **state)
     assert_false(budget_pattern_matches(&made.profile, 0, "module:usr"));
 }
 
+/* What one profile knows exactly, another one that sampled may have without a sample. */
+static void unseen_on_one_side_is_no_zero(void **state)
+{
+    const struct change_parts lost = {.lost = {.bytes = 4096, .count = 1, .samples = 1}};
+    const struct change_parts gained = {.gained = lost.lost};
+    const struct change_sampling sampling = {.gained_interval_bytes = 4096,
+                                             .lost_interval_bytes = 1};
+    const struct change_sampling swapped = {.gained_interval_bytes = 1,
+                                            .lost_interval_bytes = 4096};
+    struct change_bounds bounds = {.apart = true, .gained_unseen = {3 * 4096, INFINITY}};
+    (void)state;
+    struct change change = change_of(&lost, false, &sampling, &bounds, false);
+    assert_true(fabs(change.probability - exp(-1)) < 0.01);
+    assert_true(change.interval.low == -4096 && change.interval.high == 2 * 4096);
+    bounds = (struct change_bounds){.apart = true, .lost_unseen = {3 * 4096, INFINITY}};
+    change = change_of(&gained, false, &swapped, &bounds, false);
+    assert_true(fabs(change.probability - exp(-1)) < 0.01);
+    assert_true(change.interval.low == -2 * 4096 && change.interval.high == 4096);
+    /* Both recorded every allocation, or both are dumps of one process. */
+    bounds = (struct change_bounds){.apart = true};
+    assert_true(change_of(&lost, false, &sampling, &bounds, false).probability == 0);
+    bounds = (struct change_bounds){.gained_unseen = {3 * 4096, INFINITY}};
+    assert_true(change_of(&lost, false, &sampling, &bounds, false).probability == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +540,7 @@ int main(void)
         cmocka_unit_test(probability_equals_that_of_two_poisson_variables),
         cmocka_unit_test(marks_the_leak_and_nothing_else),
         cmocka_unit_test(exact_numbers_differ_by_one_byte),
+        cmocka_unit_test(unseen_on_one_side_is_no_zero),
         cmocka_unit_test(marks_are_holms),
         cmocka_unit_test(names_are_matched_without_what_differs_by_build),
         cmocka_unit_test(patterns_are_of_functions_and_modules),

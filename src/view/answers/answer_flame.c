@@ -186,6 +186,12 @@ static void write_total(struct json_writer *json, const char *key, const struct 
 
 /* Write what limits the estimates: no node has more than was counted, and the whole heap may have
  * callsites without samples. */
+/* Return what a side may have in a row in which it has no sample. */
+static double room_of(const struct change_bounds *bounds, bool gained)
+{
+    return bounds->apart ? unseen_most(gained ? bounds->gained_unseen : bounds->lost_unseen) : 0;
+}
+
 static void write_limits(struct json_writer *json, const struct tree *tree)
 {
     const struct view_leaves *leaves = &tree->graph.leaves;
@@ -195,6 +201,12 @@ static void write_limits(struct json_writer *json, const struct tree *tree)
         json_number(json, NULL, leaves->bounds[counts].gained_most);
     for (int counts = 0; counts < 2 && difference; counts++)
         json_number(json, NULL, leaves->bounds[counts].lost_most);
+    json_end_array(json);
+    json_array(json, "unseen");
+    for (int counts = 0; counts < 2 && difference; counts++)
+        json_number(json, NULL, room_of(&leaves->bounds[counts], true));
+    for (int counts = 0; counts < 2 && difference; counts++)
+        json_number(json, NULL, room_of(&leaves->bounds[counts], false));
     json_end_array(json);
     if (!leaves->is_of_heap)
         return;

@@ -179,7 +179,7 @@ const NOTHING: Sums = { bytes: 0, count: 0, bytesVariance: 0, countVariance: 0, 
 
 /** Return a node's figure with its limits; of a difference: what was gained less what was lost. */
 export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
-  const { whole, most = [0, 0] } = tree.header;
+  const { whole, most = [0, 0], unseen = [] } = tree.header;
   if (isWhole(tree, node)) return counts ? whole!.count : whole!.bytes;
   const gained = sumsAt(tree.gained, node);
   const lost = tree.lost ? sumsAt(tree.lost, node) : NOTHING;
@@ -193,8 +193,11 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const unit = counts ? 1 : 0;
   const up = limitsOfPart(gained, counts, gainedInterval, ofGained);
   if (!tree.lost) return { value, ...cut(up, most[unit] ?? 0, value) };
-  const down = cut(limitsOfPart(lost, counts, lostInterval, ofLost), most[2 + unit] ?? 0);
-  return { value, ...limitsOfChange(amount(gained), cut(up, most[unit] ?? 0), amount(lost), down) };
+  const down = limitsOfPart(lost, counts, lostInterval, ofLost);
+  // As leave_room_in_row() in estimate_change.c.
+  if (amount(gained) > 0 && amount(lost) === 0) down.high = Math.max(down.high, unseen[2 + unit] ?? 0);
+  if (amount(lost) > 0 && amount(gained) === 0) up.high = Math.max(up.high, unseen[unit] ?? 0);
+  return { value, ...limitsOfChange(amount(gained), cut(up, most[unit] ?? 0), amount(lost), cut(down, most[2 + unit] ?? 0)) };
 }
 
 /** Say whether a node of a difference has changed beyond chance. `whole` nodes are judged at any moment. */

@@ -297,6 +297,7 @@ export interface TreeHeader {
   calibrations: [Calibration, Calibration];
   total: number[];
   lost_total?: number[];
+  unseen?: number[]; // of a difference, bytes and calls that the later side may have where it has no sample, then the earlier one
   most?: number[]; // bytes and calls that are certainly not exceeded; of a difference, those gained, then those lost; 0: unknown
   whole?: { bytes: WholeFigure; count: WholeFigure }; // of the root, if nothing is filtered
   unknown?: boolean; // the file lacks these figures

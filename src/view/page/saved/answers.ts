@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers the page's questions from the data inside a page that is a file, as the server answers them from
 // the profiles. What the file does not contain is refused in a sentence.
-import { changeOf, marksOf } from "./change";
+import { changeOf, marksOf, unseenMost, type Bounds, type Unseen } from "./change";
 import { WrongPattern } from "./posix";
 import { parse, type Packed } from "./blocks";
 import { boundsOf } from "./bounds";
@@ -58,7 +58,9 @@ function limitsOf(question: Question, leaves: Leaves) {
     const { total } = boundsOf(question, counts);
     return { ...figureOf(question, leaves, leaves.total, counts, true), ...(total && { before: total.before, after: total.after }) };
   };
-  return { most: [bytes.gainedMost, count.gainedMost, bytes.lostMost, count.lostMost], whole: { bytes: figure(false), count: figure(true) } };
+  const room = (one: Bounds, unseen: Unseen) => (one.apart ? unseenMost(unseen) : 0);
+  const unseen = [room(bytes, bytes.gainedUnseen), room(count, count.gainedUnseen), room(bytes, bytes.lostUnseen), room(count, count.lostUnseen)];
+  return { most: [bytes.gainedMost, count.gainedMost, bytes.lostMost, count.lostMost], unseen, whole: { bytes: figure(false), count: figure(true) } };
 }
 
 /** Return the nodes whose change is beyond chance. At the peak of a sampled heap only the whole heap's is judged. */

@@ -55,6 +55,7 @@ export function boundsOf(question: Question, counts: boolean): Bounds {
     gainedUnseen: unseenOf(at.heap, countedOf(at.dump), counts),
     lostUnseen: unseenOf(before.heap, countedOf(before.dump), counts),
     same: false,
+    apart: !isOfOneProcess(question),
     total: totalsOf(question, counts),
   };
   if (!isOfOneProcess(question)) return bounds;

@@ -102,10 +102,11 @@ export interface Bounds {
   gainedUnseen: Unseen; // of sums over a heap
   lostUnseen: Unseen;
   same: boolean; // both sides are of the same moment: nothing differs
+  apart: boolean; // the sides are of two processes: what one has not sampled, the other may have
   total?: { before: number; after: number; isCounted: boolean; isPartial: boolean }; // whole heaps as reports show them
 }
 
-const unseenMost = ({ chance, left }: Unseen) => Math.min(chance, left);
+export const unseenMost = ({ chance, left }: Unseen) => Math.min(chance, left);
 
 const raise = (limits: Limits, estimate: number, unseen: Unseen): Limits => ({ low: limits.low, high: Math.max(limits.high, estimate + unseenMost(unseen)) });
 
@@ -157,6 +158,13 @@ export function changeOf(gained: Sums, lost: Sums, counts: boolean, { intervals,
     down = raise(down, less, bounds.lostUnseen);
     const other = more > less ? bounds.lostUnseen : bounds.gainedUnseen;
     if (differenceOf(more, less) !== 0) probability = Math.max(probability, unseenProbability(Math.abs(more - less), other));
+  } else if (bounds.apart && (more === 0) !== (less === 0)) {
+    const isGain = more > 0; // as leave_room_in_row() in estimate_change.c
+    const unseen = isGain ? bounds.lostUnseen : bounds.gainedUnseen;
+    if (isGain) down = raise(down, 0, unseen);
+    else up = raise(up, 0, unseen);
+    const chance = unseenProbability(Math.abs(value), unseen);
+    [probability, probabilityLeast] = [Math.max(probability, chance), Math.max(probabilityLeast, chance)];
   }
   const isUncertain = lacksVariance(gained, intervals[0]) || lacksVariance(lost, intervals[1]);
   const change = isOfHeap && bounds.same && value === 0 ? { low: 0, high: 0 } : limitsOfChange(more, cut(up, bounds.gainedMost), less, cut(down, bounds.lostMost), value);
