@@ -94,7 +94,6 @@ static int write_dump(struct trace_export *export, const struct profile_heap *he
     head.exact_calls = dump->exact_calls;
     head.sampled_bytes = dump->sampled_bytes;
     head.sampled_calls = dump->sampled_calls;
-    head.calibration_most = dump->calibration_most;
     head.calibration_ratio = dump->calibration_ratio;
     head.peak_highest_bytes = dump->peak_highest_bytes;
     head.peak_highest_count = dump->peak_highest_count;

@@ -280,11 +280,12 @@ struct profile_interval profile_interval_calibrated(struct profile_interval inte
 {
     double value = counts ? estimate->count : estimate->bytes;
     struct missed few;
-    if (!counts && all->most > 0 && missed_of(estimate, &few) && may_be_none(&few)) {
-        interval.low = fmax(floor(value - all->most * (value - interval.low)), 0);
-        if (all->ratio > 0)
-            interval.low =
-                fmin(fmax(interval.low, seen_bytes_calibrated(estimate, all->ratio)), value);
+    /* What profile_interval_of_bytes() says of the sampled bytes holds without calibration only. */
+    if (!counts && all->ratio > 0 && missed_of(estimate, &few)) {
+        double low = seen_bytes_calibrated(estimate, all->ratio);
+        if (!may_be_none(&few))
+            low = fmax(low, interval_of_sum(estimate->bytes, estimate->bytes_variance).low);
+        interval.low = fmin(fmax(low, 0), value);
     }
     double width = sqrt(profile_calibration_leaves(estimate, counts, all));
     return (struct profile_interval){value - width * (value - interval.low),

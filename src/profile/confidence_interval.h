@@ -52,7 +52,6 @@ struct profile_calibration {
     double missed_count;                   /* of it */
     /* At least so many had p < 1. 0: there are none. NAN: some were not calibrated. */
     double samples, samples_of_counts;
-    double most;  /* by which missed bytes exceed what their variance says; 0: 1 */
     double ratio; /* the most by which missed bytes were multiplied; 0: unknown */
     double peak_bytes_bias, peak_count_bias; /* as in struct profile_dump */
 };
@@ -66,7 +65,6 @@ static inline void profile_calibration_add(struct profile_calibration *sum,
     sum->missed_count += more->missed_count;
     sum->samples += more->samples;
     sum->samples_of_counts += more->samples_of_counts;
-    sum->most = more->most > sum->most ? more->most : sum->most;
     sum->ratio = more->ratio > sum->ratio ? more->ratio : sum->ratio;
     if (more->peak_bytes_bias > sum->peak_bytes_bias)
         sum->peak_bytes_bias = more->peak_bytes_bias;

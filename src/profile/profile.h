@@ -138,7 +138,7 @@ struct profile_dump {
     struct trace_figures total; /* sum over samples and what is left out */
     uint64_t exact_bytes, exact_calls;
     /* As in struct trace_heap_dump; 0: not calibrated, no bias of the peak is known. */
-    double sampled_bytes, sampled_calls, calibration_most, calibration_ratio;
+    double sampled_bytes, sampled_calls, calibration_ratio;
     double peak_highest_bytes, peak_highest_count;
     /* What was taken from the highest estimate of all, by the variance of what is left: a part with
      * variance V had V times this taken. 0: no bias is known. */

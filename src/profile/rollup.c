@@ -62,7 +62,6 @@ struct profile_calibration rollup_calibration_of(const struct profile_heap *heap
         .bytes_variance = total->allocated_bytes_variance,
         .count_variance = total->allocated_count_variance,
         .missed_count = fmax(total->allocated_count - (double)total->samples, 0),
-        .most = dump->calibration_most,
         .ratio = dump->calibration_ratio,
         .peak_bytes_bias = dump->peak_bytes_bias,
         .peak_count_bias = dump->peak_count_bias,

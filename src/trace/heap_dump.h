@@ -44,7 +44,6 @@ struct trace_heap_dump {
     /* The estimates of what was allocated before its calibration by the exact totals; 0: it was not
      * calibrated. */
     double sampled_bytes, sampled_calls;
-    double calibration_most;  /* by which missed bytes exceed what their variance says; 0: 1 */
     double calibration_ratio; /* the most by which missed bytes were multiplied; 0: unknown */
     double peak_live_bytes, peak_live_count;
     /* The highest estimate of live bytes, and the count of that moment, whose bias the peak above

@@ -225,7 +225,6 @@ static void read_run(struct ledger *ledger, uint64_t interval_bytes, struct run 
         .exact_calls = (uint64_t)run->truth.allocated.count,
         .sampled_bytes = heap->seen_bytes + heap->calibration.missed_by_chance.bytes,
         .sampled_calls = (double)heap->samples + heap->calibration.missed_by_chance.count,
-        .calibration_most = heap->calibration.ratio_most,
         .calibration_ratio = calibration_ratio_most(&heap->calibration),
         .peak_highest_bytes = peak.highest.bytes,
         .peak_highest_count = peak.highest.count,

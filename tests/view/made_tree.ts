@@ -25,7 +25,7 @@ export function encodeTree(nodes: MadeNode[], functions: { id: number; name: str
   }
   const header = {
     nodes: nodes.length, pruned: false, difference: isDifference, counts: false, exact: false, partial: false, unknown: false,
-    intervals: [4096, 4096], calibrations: [[0, 0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0, 0]], total: [nodes[0]?.bytes ?? 0, 1, 1, 1, 1], left_out: null, marks: [],
+    intervals: [4096, 4096], calibrations: [[0, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 0, 0]], total: [nodes[0]?.bytes ?? 0, 1, 1, 1, 1], left_out: null, marks: [],
     functions: functions.map((one) => ({ file: "", line: 0, kind: "", ...one })),
     columns: columns.map(([name, type]) => ({ name, type })), ...change,
   };

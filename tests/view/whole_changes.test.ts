@@ -18,7 +18,7 @@ function made({ lacksCalls = false, leftOut = 0 }) {
     },
   });
   const question = { at: side("1.0", 5000, lacksCalls), base: side("0.0", 3000, false), pair: { places: null }, view: "alloc_space" } as unknown as Question;
-  const calibration = [0, 0, 0, 0, 0, 0, 0, 0, 0];
+  const calibration = [0, 0, 0, 0, 0, 0, 0, 0];
   const leaves = { partial: false, intervals: [4096, 4096], calibrations: [calibration, calibration] } as unknown as Leaves;
   return { total: boundsOf(question, false).total, figure: figureOf(question, leaves, new Float64Array(2 * WIDTH + 2), false, true) };
 }

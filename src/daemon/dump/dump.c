@@ -250,7 +250,6 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
         is_calibrated ? heap->seen_bytes + calibration->missed_by_chance.bytes : 0;
     filled->sampled_calls =
         is_calibrated ? (double)heap->samples + calibration->missed_by_chance.count : 0;
-    filled->calibration_most = is_calibrated ? calibration->ratio_most : 0;
     filled->calibration_ratio = is_calibrated ? calibration_ratio_most(calibration) : 0;
     filled->peak_live_bytes = dump->peak.bytes;
     filled->peak_live_count = dump->peak.count;

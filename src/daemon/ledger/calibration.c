@@ -53,12 +53,6 @@ void calibration_add(struct calibration *calibration, const struct worth *worth,
     calibration->variance.count += weight->count_variance;
 }
 
-/* For the bound of what a sample's missed bytes are: with a smaller ratio of counts, it has hardly
- * any. */
-#define RATIO_MIN 0.05
-/* For the bound's approximations and rounding. */
-#define RATIO_SLACK 0.02
-
 static double limit(double value, double most)
 {
     return fmax(fmin(value, most), -most);
@@ -94,8 +88,6 @@ struct ledger_amount calibration_close(struct calibration *calibration, struct l
         period.ratio.count = ratio_of(missed.count - passed.count, passed.count - settled.count,
                                       estimate.count, variance.count);
     }
-    double ratio = period.ratio.bytes / sqrt(fmin(fmax(period.ratio.count, RATIO_MIN), 1));
-    calibration->ratio_most = fmax(calibration->ratio_most, fmax(ratio, 1) * (1 + RATIO_SLACK));
     calibration->bytes_ratio_most = fmax(calibration->bytes_ratio_most, period.ratio.bytes);
     calibration->settled.bytes += period.ratio.bytes * estimate.bytes;
     calibration->settled.count += period.ratio.count * estimate.count;

@@ -72,9 +72,7 @@ struct calibration {
     struct ledger_amount passed;           /* what closed periods missed in truth */
     double passed_bytes;                   /* and allocated */
     struct ledger_amount missed_by_chance; /* of all samples, by 1/p */
-    /* The most by which a sample's missed bytes exceed what its variance says; 1 at least. */
-    double ratio_most;
-    double bytes_ratio_most; /* the most by which missed bytes were multiplied */
+    double bytes_ratio_most;               /* the most by which missed bytes were multiplied */
 };
 
 void calibration_clear(struct calibration *calibration);

@@ -78,7 +78,6 @@ static const struct proto_member head_members[] = {
     HEAD_MEMBER(EXACT_CALLS, exact_calls),
     HEAD_MEMBER(SAMPLED_BYTES, sampled_bytes),
     HEAD_MEMBER(SAMPLED_CALLS, sampled_calls),
-    HEAD_MEMBER(CALIBRATION_MOST, calibration_most),
     HEAD_MEMBER(CALIBRATION_RATIO, calibration_ratio),
     HEAD_MEMBER(PEAK_HIGHEST_BYTES, peak_highest_bytes),
     HEAD_MEMBER(PEAK_HIGHEST_COUNT, peak_highest_count),

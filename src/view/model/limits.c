@@ -23,7 +23,6 @@ void view_write_calibration(struct json_writer *json, const char *name,
     json_number(json, NULL, calibration->missed_count);
     json_number(json, NULL, calibration->samples);
     json_number(json, NULL, calibration->samples_of_counts);
-    json_number(json, NULL, calibration->most);
     json_number(json, NULL, calibration->ratio);
     json_number(json, NULL, calibration->peak_bytes_bias);
     json_number(json, NULL, calibration->peak_count_bias);

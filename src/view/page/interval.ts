@@ -18,9 +18,9 @@ export interface Limits {
 
 /** All samples that were calibrated together by a heap's exact totals: the variance of the estimate of all bytes and
  * of all calls, the missed calls, and of bytes and of calls the number of samples (null: not calibrated),
- * by how much missed bytes exceed what their variance says, by how much they were multiplied at most (0: unknown), and
- * the bias of the peak in bytes and in calls, by variance (0: unknown, or not of the peak). */
-export type Calibration = [number, number, number, number | null, number | null, number, number, number, number];
+ * by how much missed bytes were multiplied at most (0: unknown), and the bias of the peak in bytes and in
+ * calls, by variance (0: unknown, or not of the peak). */
+export type Calibration = [number, number, number, number | null, number | null, number, number, number];
 
 interface Missed {
   count: number;
@@ -193,9 +193,11 @@ function seenBytesCalibrated({ bytes, bytesVariance, countVariance, samples }: S
 /** Return the limits of a part of what was calibrated together: profile_interval_calibrated(). */
 function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Calibration): Limits {
   const value = counts ? sums.count : sums.bytes;
-  if (!counts && all[5] > 0 && missedOf(sums)?.mayBeNone) {
-    low = Math.max(Math.floor(value - all[5] * (value - low)), 0);
-    if (all[6] > 0) low = Math.min(Math.max(low, seenBytesCalibrated(sums, all[6])), value);
+  const few = missedOf(sums);
+  if (!counts && all[5] > 0 && few) {
+    low = seenBytesCalibrated(sums, all[5]);
+    if (!few.mayBeNone) low = Math.max(low, ofSum(sums.bytes, sums.bytesVariance).low);
+    low = Math.min(Math.max(low, 0), value);
   }
   const width = Math.sqrt(calibrationLeaves(sums, counts, all));
   return { low: value - width * (value - low), high: value + width * (high - value) };
@@ -203,8 +205,8 @@ function calibrated({ low, high }: Limits, sums: Sums, counts: boolean, all: Cal
 
 /** Return an estimate at the peak with a part of the bias that was taken from it: raised_peak() in estimates.c. */
 function raisedPeak(sums: Sums, all: Calibration): Sums {
-  const bytes = sums.bytes + RAISED_PART * all[7] * sums.bytesVariance;
-  const count = sums.count + RAISED_PART * all[8] * sums.countVariance;
+  const bytes = sums.bytes + RAISED_PART * all[6] * sums.bytesVariance;
+  const count = sums.count + RAISED_PART * all[7] * sums.countVariance;
   const more = sums.count > 0 ? count / sums.count : 1;
   return {
     bytes,
@@ -219,7 +221,7 @@ function raisedPeak(sums: Sums, all: Calibration): Sums {
 export function limitsOfPart(sums: Sums, counts: boolean, interval: number, all: Calibration): Limits {
   const limits = (of: Sums) => calibrated(counts ? limitsOfCount(of, interval) : limitsOfBytes(of), of, counts, all);
   const found = limits(sums);
-  return all[7] > 0 ? { low: found.low, high: Math.max(found.high, limits(raisedPeak(sums, all)).high) } : found;
+  return all[6] > 0 ? { low: found.low, high: Math.max(found.high, limits(raisedPeak(sums, all)).high) } : found;
 }
 
 /** Return limits that are at most what is certain: no more was allocated than was counted. 0: unknown. An estimate

@@ -122,7 +122,7 @@ class Collector {
     const isEach = sides.every((side) => side.heap.interval_bytes === 1);
     const hasBias = view === "max" && !base; // as sampling_of() in leaves.c
     const calibrationOf = ({ dump: { calibration } }: Side): Calibration =>
-      hasBias ? calibration : ([...calibration.slice(0, 7), 0, 0] as unknown as Calibration);
+      hasBias ? calibration : ([...calibration.slice(0, 6), 0, 0] as unknown as Calibration);
     this.leaves = {
       count: 0,
       node: new Uint32Array(0),
