@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attach/permission.h"
+#include "attach/stop_guard.h"
 
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
@@ -64,6 +65,7 @@ int stop_check_calls(const struct tracee *tracee, unsigned makers,
     for (size_t i = 0; i < tracee->thread_count; i++) {
         if (!tracee->threads[i].stopped || tracee->threads[i].gone)
             continue;
+        stop_guard_step();
         if (dispatches_calls(tracee->threads[i].tid))
             return error_set(
                 error, -EPERM,

@@ -28,6 +28,9 @@
 #define POLL_LATER_NS 1000000
 #define POLL_LATER_US 10000
 
+/* Limit of the whole stop, in which new threads may appear. */
+#define STOP_MAX_US (2 * TRACEE_TURN_MS * UINT64_C(1000))
+
 /* Wait this long for threads that have not stopped in time. After that, they are released later. */
 #define RELEASE_MS 2000
 /* Serve others at most this often. */
@@ -462,6 +465,13 @@ int tracee_stop(struct tracee *tracee)
         int waited = wait_all(tracee);
         if (code >= 0 && waited < 0)
             code = waited;
+        /* New threads stop coming when all that could start them are stopped. */
+        if (code > 0 && now_us() > tracee->stopped_us + STOP_MAX_US) {
+            size_t last = tracee->thread_count;
+            tracee->stuck = last > 0 ? tracee->threads[last - 1].tid : tracee->pid;
+            tracee->stuck_without_processor = true;
+            code = -ETIMEDOUT;
+        }
     } while (code > 0);
     bool any = false;
     for (size_t i = 0; i < tracee->thread_count; i++)
