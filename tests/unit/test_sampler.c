@@ -6,10 +6,12 @@
  */
 #include <math.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include <cmocka.h>
 
@@ -249,6 +251,84 @@ static void stays_unbiased_while_intervals_change(void **state)
         assert_true(used[i] > CHANGING_RUNS);
 }
 
+/* --- a signal handler at any instruction --- */
+
+#if defined(__x86_64__)
+
+enum { STEP_RUNS = 40, STEP_INTERVAL = 4096, STEP_SIZE = 100, STEP_NESTED = 50 };
+
+static struct {
+    struct ring_thread thread;
+    struct sampler_rule rule;
+    volatile long left; /* steps until the handler allocates */
+} stepped;
+
+static void allocate_at_step(int signal_number, siginfo_t *info, void *interrupted)
+{
+    (void)signal_number;
+    (void)info;
+    if (stepped.left-- > 0)
+        return;
+    struct ring_thread *thread = &stepped.thread;
+    if (STEP_NESTED - 1 < thread->bytes_left) {
+        thread->bytes_left -= STEP_NESTED;
+        thread->calls++;
+    } else if (sampler_count(thread, &pending, STEP_NESTED, &stepped.rule, &stepped.rule)) {
+        sampler_settle(&pending, ring_pending_word(STEP_NESTED));
+    }
+    ((ucontext_t *)interrupted)->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+}
+
+/* Make a sampled allocation, and one in a handler after `step` instructions. Return the gap that is
+ * left, and set *interrupted if there were as many. */
+static double gap_after_step(long step, uint64_t seed, bool *interrupted)
+{
+    struct ring_thread *thread = &stepped.thread;
+    memset(thread, 0, sizeof(*thread));
+    memset(&pending, 0, sizeof(pending));
+    stepped.rule = rule_of(STEP_INTERVAL);
+    thread->random = seed;
+    thread->bytes_left = thread->bytes_loaded = 10;
+    stepped.left = step;
+    __asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" : : : "memory", "cc");
+    bool sampled = sampler_count(thread, &pending, STEP_SIZE, &stepped.rule, &stepped.rule);
+    __asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" : : : "memory", "cc");
+    *interrupted = stepped.left < 0;
+    if (sampled)
+        sampler_settle(&pending, ring_pending_word(STEP_SIZE));
+    assert_int_equal(thread->calls, *interrupted ? 2 : 1);
+    assert_int_equal(thread->bytes_before + thread->bytes_loaded - thread->bytes_left,
+                     STEP_SIZE + (*interrupted ? STEP_NESTED : 0));
+    assert_int_equal(pending.samples, 0);
+    return (double)(int64_t)thread->bytes_left + (double)thread->gap_rest;
+}
+
+static void gaps_do_not_add_up_in_handlers(void **state)
+{
+    (void)state;
+    struct sigaction action = {.sa_sigaction = allocate_at_step, .sa_flags = SA_SIGINFO}, old;
+    assert_int_equal(0, sigaction(SIGTRAP, &action, &old));
+    bool interrupted = true;
+    long step = 0;
+    for (; interrupted; step += 3) {
+        double sum = 0;
+        bool any = false;
+        for (uint64_t run = 0; run < STEP_RUNS; run++) {
+            sum += gap_after_step(step, 77 + run * 1000 + (uint64_t)step, &interrupted);
+            any |= interrupted;
+        }
+        interrupted = any;
+        /* An exponential variate's deviation is its mean. */
+        double error = 5 * STEP_INTERVAL / sqrt(STEP_RUNS);
+        if (fabs(sum / STEP_RUNS - STEP_INTERVAL) > error)
+            fail_msg("after %ld instructions the mean gap is %.0f", step, sum / STEP_RUNS);
+    }
+    assert_true(step > 30);
+    sigaction(SIGTRAP, &old, NULL);
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +340,9 @@ int main(void)
         cmocka_unit_test(weighs_like_the_exact_formula),
         cmocka_unit_test(counts_on_while_idle),
         cmocka_unit_test(stays_unbiased_while_intervals_change),
+#if defined(__x86_64__)
+        cmocka_unit_test(gaps_do_not_add_up_in_handlers),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

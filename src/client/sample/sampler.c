@@ -117,22 +117,45 @@ void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uin
     end_counting(pending);
 }
 
-bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
-                   const struct sampler_rule *rule, const struct sampler_rule *next)
+static void add_call(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
+                     bool sampled)
 {
-    uint64_t left = load_relaxed(&thread->bytes_left);
-    bool overdrawn = (int64_t)left < 0 && -left > thread->gap_rest;
-    uint64_t gap = overdrawn ? 0 : left + thread->gap_rest;
-    uint64_t weighed = size > 0 ? size : 1;
-    bool sampled = size >= rule->certain_bytes || weighed > gap;
-
-    begin_counting(thread, pending);
     if (sampled) {
         counter_add_own(&pending->samples, ring_pending_word(size));
         barrier_signal(); /* readers of a living process use the settled totals */
     }
     counter_add_own(&thread->bytes_before, size);
     counter_add_own(&thread->calls, 1);
+}
+
+/* Count an allocation of a signal handler that has interrupted sampler_count(), which is about to
+ * set the gap: if both set it, their gaps would add up. So decide by a gap of its own, which has
+ * the same distribution as what is left of any other. (A jump out of sampler_count() leads here,
+ * too, for at most two calls.) */
+static __attribute__((noinline)) bool count_inside(struct ring_thread *thread,
+                                                   struct ring_pending *pending, uint64_t size,
+                                                   const struct sampler_rule *rule)
+{
+    uint64_t weighed = size > 0 ? size : 1;
+    bool sampled = size >= rule->certain_bytes || weighed > next_gap(thread, rule);
+    add_call(thread, pending, size, sampled);
+    return sampled;
+}
+
+bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
+                   const struct sampler_rule *rule, const struct sampler_rule *next)
+{
+    if (unlikely(ring_is_counting(load_relaxed(&pending->counting), load_relaxed(&thread->calls))))
+        return count_inside(thread, pending, size, rule);
+    begin_counting(thread, pending);
+    barrier_signal();
+    uint64_t left = load_relaxed(&thread->bytes_left);
+    bool overdrawn = (int64_t)left < 0 && -left > thread->gap_rest;
+    uint64_t gap = overdrawn ? 0 : left + thread->gap_rest;
+    uint64_t weighed = size > 0 ? size : 1;
+    bool sampled = size >= rule->certain_bytes || weighed > gap;
+
+    add_call(thread, pending, size, sampled);
     if (sampled)
         load_gap(thread, left, next_gap(thread, next), next);
     else
