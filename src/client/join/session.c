@@ -34,7 +34,9 @@
 #include "client/unwind/unwind.h"
 #include "wire/sampling.h"
 
-static struct client_process process_at_start; /* until wiped memory is mapped */
+/* Until wiped memory is mapped. Nobody changes its state, because a forked child would inherit it:
+ * the fork may come from another thread while one joins. */
+static struct client_process process_at_start;
 struct client client = {.process = &process_at_start};
 
 struct client_cell client_no_slot;
@@ -64,9 +66,6 @@ static int set_up(void)
     if (musl_is_too_old())
         return -ENOTSUP;
 #endif
-    struct client_process *process = system_map_wiped(sizeof(*process));
-    if (process == NULL)
-        return -ENOMEM;
     const struct unwind_process facts = unwinding_facts();
     if (thread_slot_init() != 0 || stack_cache_init() != 0 || sample_init() != 0 ||
         unwind_init(&facts) != 0)
@@ -75,8 +74,6 @@ static int set_up(void)
     handshake_init();
     invitation_init();
     probes_init();
-    process->state = CLIENT_CONNECTING;
-    client.process = process;
     is_set_up = true;
     return 0;
 }
@@ -224,21 +221,35 @@ static void prepare_barrier(void)
 #endif
 }
 
+/* Map the memory of struct client_process, if nobody has. */
+static void map_process(void)
+{
+    struct client_process *at_start = &process_at_start;
+    if (load_acquire(&client.process) != at_start)
+        return;
+    struct client_process *process = system_map_wiped(sizeof(*process));
+    if (process == NULL)
+        process_at_start.state = CLIENT_CONNECTING; /* for good, also in children */
+    else if (!cas_acq_rel(&client.process, &at_start, process))
+        system_unmap(process, sizeof(*process));
+}
+
 static void join(void)
 {
+    map_process();
     uint32_t state = CLIENT_NEW;
     if (!cas_acq_rel(&client.process->state, &state, CLIENT_CONNECTING))
         return;
     /* Functions called below may set errno. */
     int saved_errno = errno;
-    bool forked = is_set_up;
+    bool forked = client.pid != 0; /* the parent has joined, or another thread of it was about to */
     client.pid = (int32_t)system_call(CALL_OWN_PROCESS);
     if (system_call(CALL_RANDOM, &client.seed, sizeof(client.seed)) < 0)
         client.seed = clock_now_us() ^ ((uint64_t)client.pid << 40) ^ (uintptr_t)&saved_errno;
     /* After an error the state stays CONNECTING: every allocation passes through. */
-    if (forked)
+    if (is_set_up)
         heaps_after_fork();
-    if (forked || set_up() == 0) {
+    if (is_set_up || set_up() == 0) {
         prepare_barrier();
         publish(begin(forked));
     }
