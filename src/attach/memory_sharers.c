@@ -10,16 +10,18 @@
 #include <unistd.h>
 
 #include "util/array.h"
+#include "util/process_files.h"
 
-static bool shares(pid_t one, pid_t other)
+/* A thread that has ended has no memory, like the kernel's own threads. */
+static bool shares(pid_t living, pid_t other)
 {
-    return syscall(SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0;
+    return syscall(SYS_kcmp, living, other, KCMP_VM, 0, 0) == 0;
 }
 
 pid_t memory_sharers_look(struct memory_sharers *sharers)
 {
     struct memory_sharers now = {.pid = sharers->pid};
-    pid_t found = 0;
+    pid_t found = 0, living = process_living_thread(sharers->pid);
     size_t next = 0; /* both lists have the order of /proc, by pid */
     DIR *processes = opendir("/proc");
     struct dirent *entry;
@@ -30,7 +32,7 @@ pid_t memory_sharers_look(struct memory_sharers *sharers)
         while (next < sharers->count && sharers->known[next] < pid)
             next++;
         bool is_known = next < sharers->count && sharers->known[next] == pid;
-        if (!is_known && shares(sharers->pid, pid))
+        if (!is_known && shares(living, pid))
             found = pid;
         else if (ARRAY_ADD(&now.known, &now.count, &now.capacity, pid) < 0)
             continue; /* it is looked at again */
