@@ -60,7 +60,7 @@ enum trace_loss_id {
 /* Values of client_error (ProcessHeapSamples.ClientError). */
 #define TRACE_CLIENT_TIMED_OUT 1u /* it waited too long for room in the ring */
 #define TRACE_CLIENT_STACK_BOUNDS 2u
-#define TRACE_CLIENT_OTHER 3u /* or another one */
+#define TRACE_CLIENT_OTHER 3u              /* or another one */
 #define TRACE_CLIENT_PROFILER_SILENT 5000u /* ours: the profiler gave no sign of life for 5 s */
 
 enum trace_loss_unit {

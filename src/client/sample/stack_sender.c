@@ -21,8 +21,8 @@
 /* Table of pages for which no module must be sent: the daemon has it, or the page has none. */
 #define SEEN_PAGES 4096u
 #define PAGE_SHIFT 12
-/* An entry has all bits of a page and 28 or 29 of a generation. It could only be mistaken if it stayed
- * in the table for exactly 2^28 unloadings. */
+/* An entry has all bits of a page and 28 or 29 of a generation. It could only be mistaken if it
+ * stayed in the table for exactly 2^28 unloadings. */
 #define SEEN_GENERATION_SHIFT (ARCH_ADDRESS_BITS - PAGE_SHIFT)
 
 /* Code may use this much memory below its stack pointer (x86-64's red zone). */
