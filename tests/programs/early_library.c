@@ -22,7 +22,7 @@ static int call(void)
 typedef int (*function)(void);
 
 /* Each function of malloc's family, before and after the first block is freed. */
-static function resolve(void)
+static __attribute__((used)) function resolve(void)
 {
     free(NULL);
     free(kept(malloc(100)));

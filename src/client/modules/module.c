@@ -156,7 +156,9 @@ static struct module *take_place(void)
     return NULL;
 }
 
-static const struct module *module_add(const struct module *candidate)
+/* Sets the candidate's number and state, in place: a copy would need more of the program's stack.
+ */
+static const struct module *module_add(struct module *candidate)
 {
     struct module *known = revive(candidate, load_acquire(&modules_used));
     if (known != NULL)
@@ -166,12 +168,11 @@ static const struct module *module_add(const struct module *candidate)
         store_relaxed(&is_full, true);
         return NULL;
     }
-    struct module filled = *candidate;
-    filled.number = add_relaxed(&numbers, 1);
-    filled.state = MODULE_BUSY;
-    store_relaxed(&module->number, filled.number);
+    candidate->number = add_relaxed(&numbers, 1);
+    candidate->state = MODULE_BUSY;
+    store_relaxed(&module->number, candidate->number);
     barrier_release(); /* who reads a word that follows sees the number, and the generation */
-    *module = filled;
+    *module = *candidate;
     store_release(&module->state, MODULE_ALIVE);
     /* Another thread may have added it at the same time. */
     known = revive(candidate, (uint32_t)(module - modules));

@@ -55,7 +55,9 @@ static bool module_is_sent(uint64_t mark)
     return load_acquire(&sent_modules[mark % SENT_MODULES]) == mark;
 }
 
-static bool send_module(struct ring_thread *thread, const struct module *module, bool in_use)
+/* Not inlined: its path would stay on the program's stack while interpreters are searched for. */
+static __attribute__((noinline)) bool send_module(struct ring_thread *thread,
+                                                  const struct module *module, bool in_use)
 {
     char path[RECORD_PATH_MAX / 4];
     uint8_t build_id[MODULE_BUILD_ID_MAX];
