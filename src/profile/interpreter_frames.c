@@ -107,10 +107,10 @@ bool interpreter_frames_has(const struct profile *profile, const struct profile_
     return language_of(profile, frame) != NULL;
 }
 
-/* Return the end of a path that shows which file it is. */
-static const char *telling_name(const char *path)
+/* Return the end of a path that shows which file it is; perhaps in the buffer. */
+static const char *telling_name(const char *path, char buffer[SOURCE_NAME_BYTES])
 {
-    const char *name = base_name(path);
+    const char *name = source_base_name(path, buffer);
     if (strcmp(name, "__init__.py") != 0 || name - path < 2)
         return name;
     for (name--; name > path && name[-1] != '/';)
@@ -126,7 +126,7 @@ const char *interpreter_frames_label(const struct profile *profile,
         !interpreter_frames_has(profile, frame))
         return profile_frame_label(profile, frame, buffer);
     int length = snprintf(buffer, PROFILE_LABEL_BYTES, "%s (%s)", frame->name,
-                          telling_name(frame->source_file));
+                          telling_name(frame->source_file, file));
     return length < PROFILE_LABEL_BYTES ? buffer : frame->name;
 }
 
@@ -135,6 +135,7 @@ static bool is_like(const char *name, const char *pattern)
     size_t length = strlen(pattern);
     if (pattern[length - 1] == '*')
         return strncmp(name, pattern, length - 1) == 0;
+    char file[SOURCE_NAME_BYTES];
     return strncmp(name, pattern, length) == 0 && (name[length] == '\0' || name[length] == '.');
 }
 

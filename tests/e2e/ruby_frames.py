@@ -13,10 +13,11 @@ import subprocess
 import harness
 from attach import attached
 from daemon import Session, scene
-from harness import TOOL, check, host_command, need, run, skip
+from harness import BUILD, TOOL, check, host_command, need, run, skip
 from python_frames import check_certain, directory, report
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "ruby_stacks.rb")
+TRACECONV = os.path.join(BUILD, "traceconv")
 BYTES_TAIL = 1  # a string's terminating zero
 BYTES_LEAST = 100_000  # of a noted allocation; Ruby's own are smaller
 
@@ -71,6 +72,24 @@ def test_own_stacks():
         check("probe ruby_stacks.rb" in table and "@ libruby" not in table, f"libruby in {table!r}")
         check(loops(heap) == 0, f"{loops(heap)} loops without --native")
         check(loops(native) > 90, f"{loops(native)} loops with --native")
+
+
+def test_internal_files():
+    """Files that Ruby calls its own, "<internal:/usr/lib/ruby/x.rb>", have a base name, too."""
+    need_ruby()
+    with directory() as path:
+        output = os.path.join(path, "o")
+        outcome = run(host_command(["ruby", "-e", "require 'json'; JSON.generate([1])"], output, 1))
+        check(outcome.status == 0, f"status {outcome.status}: {outcome.stderr[-300:]!r}")
+        heap = report(output)
+        own = {frame["file"] for site in heap["callsites"] for frame in site["frames"] if frame.get("file", "").startswith("<internal:/")}
+        if not own:
+            skip("this Ruby has no such file")
+        text = run([TOOL, "report", "--stacks", "--top", "0", "--view", "alloc_space", output]).stdout.decode()
+        labels = run([TRACECONV, "collapsed", "--view", "alloc_space", output]).stdout.decode()
+        for name in (os.path.basename(file).rstrip(">") for file in own):
+            check(f"{name}:" in text and f"{name}>" not in text, f"{name} in the report")
+            check(f"({name})" in labels and f"{name}>" not in labels, f"{name} in collapsed stacks")
 
 
 DEEP = """

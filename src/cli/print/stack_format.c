@@ -155,8 +155,9 @@ static void print_module(FILE *out, const struct profile *profile,
     if (frame->mapping == PROFILE_NONE || frame->name[0] == '\0')
         return;
     const char *kind = profile_frame_kind(frame), *path = profile->mappings[frame->mapping].path;
+    char buffer[SOURCE_NAME_BYTES];
     if (is_in_script(profile, frame))
-        path = frame->source_file;
+        path = source_base_name(frame->source_file, buffer);
     else if (*kind != '\0')
         path = kind;
     fputs(" [", out);
@@ -189,7 +190,8 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
     print_function(format, frame, columns, out);
     if (lines && frame->source_file[0] != '\0') {
         fputc(' ', out);
-        format_print(out, base_name(frame->source_file), FORMAT_WORD_WIDTH);
+        char file[SOURCE_NAME_BYTES];
+        format_print(out, source_base_name(frame->source_file, file), FORMAT_WORD_WIDTH);
         if (frame->line != 0)
             fprintf(out, ":%u", frame->line);
         module = module && !is_in_script(profile, frame);
