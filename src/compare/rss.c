@@ -8,6 +8,7 @@
 
 #include "compare/estimates.h"
 #include "profile/process_memory.h"
+#include "trace/config/trace_config.h"
 #include "util/format_bytes.h"
 
 #define DEVIATIONS 1.96 /* 95 % of a normal distribution */
@@ -90,14 +91,14 @@ const char rss_why_no_snapshot[] =
     "(taken within a second), its memory could not be read, or another version of heapprofd "
     "recorded the profile.";
 
-/* Return the bytes live in libc.mmap at the dump of this number, from 1, or the last for 0; < 0:
- * not profiled. */
+/* Return the bytes live in libc.mmap at the dump of this number, from 1, or the last for 0; < 0: no
+ * such heap. */
 static double mapped_of(const struct profile *profile, uint32_t process, uint64_t number)
 {
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         size_t dump = number == 0 ? heap->dump_count : (size_t)number;
-        if (heap->process == process && strcmp(heap->name, "libc.mmap") == 0 && dump > 0 &&
+        if (heap->process == process && strcmp(heap->name, HEAP_CONFIG_MMAP) == 0 && dump > 0 &&
             dump <= heap->dump_count)
             return estimate_of_dump(&heap->dumps[dump - 1], EXPORT_SPACE).bytes;
     }
@@ -113,6 +114,7 @@ struct rss_moment rss_moment_of(const struct profile *profile, const struct prof
         .dump = dump,
         .snapshot = process_memory_snapshot(profile, heap->process, dump),
         .timeline_bytes = process_memory_of_timeline(&profile->processes[heap->process], dump),
+        .mmap_wanted = profile->wants_mmap,
         .mapped_bytes = mapped_of(profile, heap->process, mapped_number),
     };
 }
@@ -152,14 +154,27 @@ static void remainder_caveats(const struct rss_moment *moment, const struct rss_
              "not be read: the remainder is too low by them.");
 }
 
+/* Return what is known of the anonymous mappings without a heap libc.mmap. */
+static const char *why_no_mapped(const struct rss_moment *moment)
+{
+    if (!moment->mmap_wanted)
+        return "It is unknown whether the program itself or an allocator made the anonymous "
+               "mappings: --heaps libc.malloc,libc.mmap profiles the program's, too.";
+    if (!moment->heap->status.from_startup)
+        return "It is unknown whether the program itself or an allocator made the anonymous "
+               "mappings: the heap libc.mmap, which was requested, exists only in programs that "
+               "heap_profile host or shell starts.";
+    return "The heap libc.mmap was requested, and nothing was reported to it: an allocator made "
+           "the anonymous mappings, or the program by system calls of its own.";
+}
+
 void rss_caveats(const struct rss_moment *moment, const struct rss_table *table,
                  rss_caveat_fn *take, void *context)
 {
     char text[256];
     remainder_caveats(moment, table, take, context);
     if (moment->snapshot->parts[MEMORY_ANONYMOUS].rss_bytes > 0 && moment->mapped_bytes < 0)
-        take(context, "It is unknown whether the program itself or an allocator made the anonymous "
-                      "mappings: --heaps libc.malloc,libc.mmap profiles the program's, too.");
+        take(context, why_no_mapped(moment));
     if (moment->mapped_bytes >= 0) {
         snprintf(
             text, sizeof(text),

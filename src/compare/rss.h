@@ -60,7 +60,8 @@ struct rss_moment {
     const struct profile_dump *dump;
     const struct memory_snapshot *snapshot; /* the last before the dump; NULL: none */
     uint64_t timeline_bytes;                /* process_memory_of_timeline() */
-    double mapped_bytes;                    /* live in libc.mmap; < 0: not profiled */
+    double mapped_bytes;                    /* live in libc.mmap; < 0: no such heap */
+    bool mmap_wanted;                       /* the session named libc.mmap */
 };
 
 /* Return the memory at a dump. `mapped_number`: the number of libc.mmap's dump, from 1; 0: its

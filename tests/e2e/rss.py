@@ -191,6 +191,10 @@ def test_unexplained():
         with profiled([program("resident"), kind], *options, interval=1) as (output, _):
             what = f"{kind} {options}"
             check_surfaces(output, what, is_partial)
+            for surface in [], ["--rss"], ["--rss", "--json"]:
+                text = " ".join(run([TOOL, "report", *surface, output]).stdout.decode().split())
+                advised = "--heaps libc.m" in text
+                check(advised == (not options), f"{what}: {surface} {'advises' if advised else 'lacks'} --heaps: {text!r}")
 
 
 def check_surfaces(output, what, is_partial):

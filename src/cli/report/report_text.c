@@ -229,15 +229,18 @@ static void print_samples(const struct printer *printer)
     widened_print(out, "  note          ", heap);
 }
 
-static void print_unexplained(const struct memory_unexplained *unexplained, FILE *out)
+static void print_unexplained(const struct printer *printer, FILE *out)
 {
+    const struct memory_unexplained *unexplained = &printer->dump->unexplained;
     fprintf(out, "  partial       %s of ", format_bytes((double)unexplained->bytes).bytes);
     fprintf(out,
             "%s of anonymous memory is in no heap: the program mapped it, or an allocator that the "
-            "profiler does not know. Of malloc nothing is missing. --heaps libc.malloc,libc.mmap "
-            "records who maps memory through the C library; what comes by the program's own system "
-            "calls, only its run time's profiler sees\n",
-            format_bytes((double)unexplained->of_bytes).bytes);
+            "profiler does not know. Of malloc nothing is missing.%s What comes by the program's "
+            "own system calls, only its run time's profiler sees\n",
+            format_bytes((double)unexplained->of_bytes).bytes,
+            printer->profile->wants_mmap ? ""
+                                         : " --heaps libc.malloc,libc.mmap records who maps memory "
+                                           "through the C library.");
 }
 
 static void print_partial(const struct printer *printer)
@@ -254,7 +257,7 @@ static void print_partial(const struct printer *printer)
         format_print(out, heap->status.unseen_allocator, FORMAT_WORD_WIDTH);
         fputs(") was not profiled: its memory is missing from all figures\n", out);
     } else if (profile_is_unexplained(dump))
-        print_unexplained(&dump->unexplained, out);
+        print_unexplained(printer, out);
     else if (profile_totals_why_partial(heap, dump) != NULL)
         fputs("  partial       all figures leave out what was lost, the totals too\n", out);
     else if (printer_is_partial(printer))

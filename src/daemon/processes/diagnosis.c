@@ -234,9 +234,9 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
     if (facts->totals.unseen_family[0] != 0)
         say("A library of it has an allocator of its own (%s), whose calls inside the library the "
-            "preloaded library does not see: its memory is missing. --heaps libc.mmap shows what "
-            "it maps.",
-            facts->totals.unseen_family);
+            "preloaded library does not see: its memory is missing.%s",
+            facts->totals.unseen_family,
+            facts->mmap_wanted ? "" : " --heaps libc.mmap shows what it maps.");
     if (facts->totals.restricted)
         say("The process restricted its own system calls (seccomp, or Syscall User Dispatch), and "
             "the "

@@ -28,6 +28,7 @@ struct diagnosis_facts {
     unsigned heaps_reported;   /* number of heaps other than malloc's */
     const char *unreported; /* heaps that were requested by name and never reported, as in "a, b";
                             NULL: none */
+    bool mmap_wanted;       /* the session names libc.mmap */
     /* These are among them, and not in that list. */
     bool mmap_unreported, python_unreported;
     bool hides_python_objects; /* attached to: CPython's own allocator was not seen */

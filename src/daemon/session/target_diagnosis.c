@@ -72,6 +72,7 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
         .interval_bytes = target->interval_bytes,
         .heaps_reported = other_heaps_known(target->ledger),
         .unreported = unreported,
+        .mmap_wanted = heap_config_wants_heap(target->config, HEAP_CONFIG_MMAP),
         .mmap_unreported = target->config->heaps != NULL && is_unreported(target, HEAP_CONFIG_MMAP),
         .python_unreported =
             target->config->heaps != NULL && is_unreported(target, HEAP_CONFIG_PYTHON),

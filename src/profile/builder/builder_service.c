@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Read what the tracing service says of a trace that it recorded: from its configuration, which of
- * its buffers have the heap profiles, and from its statistics, what these buffers have lost. A loss
- * between packets of samples is seen without it; that of all packets of a process is not.
+ * Read what a trace says of its recording: from its configuration, whether the programs' own
+ * mappings were wanted and which buffers of the tracing service have the heap profiles; from the
+ * service's statistics, what these buffers have lost. A loss between packets of samples is seen
+ * without it; that of all packets of a process is not.
  */
 #include <string.h>
 
@@ -10,8 +11,20 @@
 #include "profile/builder/builder.h"
 #include "trace/config/trace_config.h"
 
+/* Return whether a HeapprofdConfig names the heap of the programs' own mappings. */
+static bool names_mmap(struct proto_span config)
+{
+    struct proto_field field;
+    while (proto_next(&config, &field) > 0)
+        if (field.number == PB_HEAPPROFD_CONFIG_HEAPS && field.type == PROTO_BYTES &&
+            proto_length(field.span) == strlen(HEAP_CONFIG_MMAP) &&
+            memcmp(field.span.at, HEAP_CONFIG_MMAP, strlen(HEAP_CONFIG_MMAP)) == 0)
+            return true;
+    return false;
+}
+
 /* Return the buffer of a DataSource, as a bit, if it is a heap profile; else 0. */
-static uint64_t buffer_of(struct proto_span source)
+static uint64_t read_source(struct builder *builder, struct proto_span source)
 {
     struct proto_field field, inner;
     struct proto_span name = {0};
@@ -24,6 +37,8 @@ static uint64_t buffer_of(struct proto_span source)
                 name = inner.span;
             else if (inner.number == PB_DATA_SOURCE_CONFIG_TARGET_BUFFER)
                 buffer = inner.value;
+            else if (inner.number == PB_DATA_SOURCE_CONFIG_HEAPPROFD_CONFIG)
+                builder->profile->wants_mmap |= names_mmap(inner.span);
         }
     }
     bool is_heap = heap_config_is_source((const char *)name.at, proto_length(name));
@@ -37,7 +52,7 @@ int builder_trace_config(struct builder *builder, struct proto_span config)
     uint64_t buffers = 0;
     while ((status = proto_next(&config, &field)) > 0)
         if (field.number == PB_TRACE_CONFIG_DATA_SOURCES)
-            buffers |= buffer_of(field.span);
+            buffers |= read_source(builder, field.span);
     builder->service.heap_buffers = buffers;
     return status < 0 ? -EBADMSG : 0;
 }
