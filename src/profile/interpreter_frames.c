@@ -89,17 +89,27 @@ struct hiding {
     uint32_t *now;
 };
 
-static const struct language *language_of(const struct profile *profile,
-                                          const struct profile_frame *frame)
+static const struct language *language_in(const char *path)
 {
-    if (frame->kind != TRACE_FRAME_INTERPRETED || frame->mapping == PROFILE_NONE)
-        return NULL;
-    const char *name = base_name(profile->mappings[frame->mapping].path);
+    const char *name = base_name(path);
     for (size_t i = 0; i < sizeof(languages) / sizeof(*languages); i++) {
         if (strcmp(name, languages[i].mapping) == 0)
             return &languages[i];
     }
     return NULL;
+}
+
+bool interpreter_frames_are_in(const char *path)
+{
+    return language_in(path) != NULL;
+}
+
+static const struct language *language_of(const struct profile *profile,
+                                          const struct profile_frame *frame)
+{
+    if (frame->kind != TRACE_FRAME_INTERPRETED || frame->mapping == PROFILE_NONE)
+        return NULL;
+    return language_in(profile->mappings[frame->mapping].path);
 }
 
 bool interpreter_frames_has(const struct profile *profile, const struct profile_frame *frame)
@@ -125,6 +135,7 @@ const char *interpreter_frames_label(const struct profile *profile,
     if (*frame->name == '\0' || *frame->source_file == '\0' ||
         !interpreter_frames_has(profile, frame))
         return profile_frame_label(profile, frame, buffer);
+    char file[SOURCE_NAME_BYTES];
     int length = snprintf(buffer, PROFILE_LABEL_BYTES, "%s (%s)", frame->name,
                           telling_name(frame->source_file, file));
     return length < PROFILE_LABEL_BYTES ? buffer : frame->name;
@@ -135,7 +146,6 @@ static bool is_like(const char *name, const char *pattern)
     size_t length = strlen(pattern);
     if (pattern[length - 1] == '*')
         return strncmp(name, pattern, length - 1) == 0;
-    char file[SOURCE_NAME_BYTES];
     return strncmp(name, pattern, length) == 0 && (name[length] == '\0' || name[length] == '.');
 }
 

@@ -16,6 +16,9 @@
 /* Return whether a frame is a function of an interpreted language, rather than code. */
 bool interpreter_frames_has(const struct profile *profile, const struct profile_frame *frame);
 
+/* Return whether the functions of an interpreted language are in a mapping of this path. */
+bool interpreter_frames_are_in(const char *path);
+
 /* Return the text by which a frame is one with others, where these are told apart by name only:
  * profile_frame_label(), and after it the file of an interpreted function, "<module> (a.py)". Many
  * of these have one name. Of __init__.py the directory is named, too. */

@@ -352,6 +352,7 @@ struct profile {
     struct profile_symbol_line *symbol_lines; /* if as_in_trace was requested */
     size_t symbol_line_count;
     uint64_t missing_packets, damaged_packets;
+    bool has_loops;            /* a trace: it has interpreters' own frames beside their functions */
     bool wants_mmap;           /* the session named the heap libc.mmap */
     bool ends_early;           /* the trace is cut off or damaged, and was not read to its end */
     uint64_t unfinished_dumps; /* heaps whose last dump's end is missing */

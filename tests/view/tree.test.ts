@@ -2,7 +2,7 @@
 // Trees: decoding, places, search; answers that are cut off or lie are refused.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodeTree, figureAt, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, stackOf } from "page/tree";
+import { decodeTree, figureAt, matchedValue, matcherOf, matchFunctions, moduleInBrackets, nameOf, nodeAt, pathOf, stackOf } from "page/tree";
 import { stackInText } from "page/flame/details";
 import { encodeTree } from "./made_tree";
 
@@ -71,4 +71,8 @@ test("an answer that ends early or has a wrong order is refused", () => {
   assert.throws(() => decodeTree(wrong([ROOT, 0, 0, 1, 1, 5])), /parent/);
   assert.throws(() => decodeTree(wrong([ROOT, 0, 0, 1, 2, 1])), /contiguous/);
   assert.throws(() => decodeTree(encodeTree(nodes, functions, { nodes: 1e9 })), /nodes/);
+});
+
+test("a module is in brackets once", () => {
+  assert.deepEqual(["/lib/libc.so.6", "[python]", ""].map(moduleInBrackets), ["[libc.so.6]", "[python]", "[?]"]);
 });

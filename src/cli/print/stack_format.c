@@ -160,9 +160,11 @@ static void print_module(FILE *out, const struct profile *profile,
         path = source_base_name(frame->source_file, buffer);
     else if (*kind != '\0')
         path = kind;
-    fputs(" [", out);
-    format_print(out, base_name(path), FORMAT_WORD_WIDTH);
-    fputc(']', out);
+    const char *name = base_name(path);
+    bool has_brackets = *name == '[';
+    fputs(has_brackets ? " " : " [", out);
+    format_print(out, name, FORMAT_WORD_WIDTH);
+    fputs(has_brackets ? "" : "]", out);
 }
 
 static void print_function(const struct stack_format *format, const struct profile_frame *frame,

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/interpreter_frames.h"
 #include "symbols/demangle.h"
+#include "trace/frame_kind.h"
 #include "util/array.h"
 #include "util/hex.h"
 
@@ -345,7 +347,12 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
                                     .source_file = source_file,
                                     .line = line,
                                     .is_unnamed = name == 0};
-    return builder_frame_of(builder, &key);
+    uint32_t frame = builder_frame_of(builder, &key);
+    /* Other formats than traces have no kinds of frames. */
+    if (frame != PROFILE_NONE && mapping != PROFILE_NONE &&
+        interpreter_frames_are_in(builder->profile->mappings[mapping].path))
+        builder->profile->frames[frame].kind = TRACE_FRAME_INTERPRETED;
+    return frame;
 }
 
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame)

@@ -161,6 +161,7 @@ static struct profile *read_all(struct trace_reader **reader,
         profile = NULL;
     } else {
         find_unknown(profile);
+        profile->has_loops = true;
         bool keeps = options->as_in_trace || (options->filter != NULL && options->filter->native);
         if (!keeps && interpreter_frames_hide(profile) < 0) {
             profile_free(profile);

@@ -28,7 +28,7 @@ int view_profiles_add(struct view_profiles *profiles, const char *path, struct p
         stack_tree_add(&profiles->tree, &profiles->index, profile, item->of_frames,
                        item->of_callsites) < 0)
         return error_set(error, -ENOMEM, "'%s': not enough memory for its stacks", path);
-    for (size_t i = 0; i < profile->frame_count && !profiles->interprets; i++)
+    for (size_t i = 0; i < profile->frame_count && profile->has_loops && !profiles->interprets; i++)
         profiles->interprets = interpreter_frames_has(profile, &profile->frames[i]);
     return 0;
 }

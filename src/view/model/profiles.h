@@ -30,7 +30,7 @@ struct view_filtered {
 struct view_profiles {
     struct view_profile items[VIEW_PROFILES_MAX];
     size_t count;
-    bool interprets; /* some functions are of interpreted languages */
+    bool interprets; /* --native shows more frames: those of interpreters */
     bool native;     /* the interpreters' own frames are shown beside them */
     struct functions functions;
     struct stack_tree tree;

@@ -160,6 +160,12 @@ export function shortModule(module: string): string {
   return module.slice(module.lastIndexOf("/") + 1);
 }
 
+/** Return the module in brackets, which names like [python] and [vdso] have of their own. */
+export function moduleInBrackets(module: string): string {
+  const name = shortModule(module) || "?";
+  return name.startsWith("[") ? name : `[${name}]`;
+}
+
 function sumsAt(columns: SumColumns, node: number): Sums {
   return {
     bytes: columns.bytes[node]!,

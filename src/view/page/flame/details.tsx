@@ -4,7 +4,7 @@
 import { useState } from "preact/hooks";
 import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
 import type { Place } from "./layout";
-import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
+import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, moduleInBrackets, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
 interface Props {
@@ -27,7 +27,7 @@ export function stackInText(tree: Tree, node: number, direction: Props["directio
     const found = functionOf(tree, at)!;
     const where = found.file ? ` ${found.file}${found.line ? `:${found.line}` : ""}` : "";
     if (groupOf(tree, at)) return found.name;
-    return `${found.full_name ?? found.name} [${shortModule(found.module) || "?"}]${where}`;
+    return `${found.full_name ?? found.name} ${moduleInBrackets(found.module)}${where}`;
   });
   const innermostFirst = direction === "down" || direction === "callees" ? names.reverse() : names;
   return innermostFirst.join("\n") + "\n";

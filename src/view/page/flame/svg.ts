@@ -4,7 +4,7 @@
 import { findVisible, layOut, makeBoxes, type Boxes, type Layout } from "./layout";
 import { changeColours, css, functionColours, learnModules, type Theme } from "./colours";
 import { CONTROLS } from "../spell_out";
-import { figureAt, fullNameOf, functionOf, nameOf, shortModule, valueAt, judgedInWords, WHOLE, type Tree } from "../tree";
+import { figureAt, fullNameOf, functionOf, moduleInBrackets, nameOf, valueAt, judgedInWords, WHOLE, type Tree } from "../tree";
 import { amountInWords, figureInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
 
 const WIDTH = 1600;
@@ -46,7 +46,7 @@ function titleOf(tree: Tree, node: number): string {
   const found = functionOf(tree, node);
   const { counts, total } = tree.header;
   const lines = [fullNameOf(tree, node)];
-  if (found && found.module !== "") lines[0] += ` [${shortModule(found.module)}]`;
+  if (found && found.module !== "") lines[0] += ` ${moduleInBrackets(found.module)}`;
   if (found && found.file !== "") lines.push(`${found.file}${found.line > 0 ? `:${found.line}` : ""}`);
   const share = tree.lost ? "" : shareInWords(valueAt(tree, node), total[counts ? 1 : 0] ?? 0);
   lines.push(share === "" ? amountOf(tree, node) : `${amountOf(tree, node)}, ${share} of all`);
