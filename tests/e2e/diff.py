@@ -75,6 +75,11 @@ def test_exact(directory):
         check(heap["total"][view]["change"] == value, f"total {view}")
     text = diff_text(before, after)
     check("What grew" in text and "What shrank" not in text, "the other direction differs")
+    # Totals that did not change are as exact as those that did, and no line has a trailing blank.
+    text = diff_text("--view", "alloc_space", before, record(directory, "c", "1", interval=1))
+    check(not re.search(r" $", text, re.M), f"a trailing blank: {text!r}")
+    totals = re.findall(r"^  . .{38} +\S+(?: \S+)? (\S+)$", text, re.M)
+    check(totals == ["exact"] * 5, f"totals are {totals}: {text!r}")
 
 
 VIEWS = ("space", "objects", "alloc_space", "alloc_objects", "max")
@@ -183,6 +188,11 @@ def test_report_figures(directory):
     check(sites > shared > 0 and wrong == told == 0, f"peaks in SQL: {rows}")
 
 
+def check_legend(text, what):
+    """The mark is explained if it is used."""
+    check((" * " in text) == ("* more than sampling alone" in text), f"{what}: {text}")
+
+
 def test_added_leak(directory):
     """The leak alone is found in 95 of 100 pairs of runs with different seeds. The true share lies above
     95 %; a failure by chance is tried once more."""
@@ -198,6 +208,8 @@ def share_found(directory):
         before = record(directory, f"before-{number}")
         after = record(directory, f"after-{number}", "2000")
         names = marked(diff_json(before, after))
+        for verb in ("diff", "leaks") if number < 10 else ():
+            check_legend(run([TOOL, verb, before, after]).stdout.decode(), verb)
         found += "the_leak" in names
         right += names == ["the_leak"]
         shutil.rmtree(before)
@@ -216,6 +228,8 @@ def test_nothing_added(directory):
         difference = diff_json(before, after)
         for view in views:
             marks[view] += bool(marked(difference, view))
+        for verb in ("diff", "leaks") if number < 10 else ():
+            check_legend(run([TOOL, verb, before, after]).stdout.decode(), verb)
         shutil.rmtree(before)
         shutil.rmtree(after)
     print(f"marked in these numbers of {RUNS} runs: {marks}")

@@ -164,8 +164,10 @@ def test_shrinking(directory):
     path = one_process({"main;f": (100, 10)}, {"main;f": (1, 1)}).write(directory, "all")
     same(entries(leaks_json(path + "@1", path + "@2")), {(7, "malloc"): []}, "nothing grew")
     text = leaks(path + "@1", path + "@2").stdout.decode()
-    check("malloc: 0 potential leaks found.\n  1 call stacks shrank, by 99 B together" in text, text)
+    check("malloc: 0 potential leaks found.\n  1 call stack shrank, by 99 B; --shrunk lists it" in text, text)
     check("shrank:\n" in leaks("--shrunk", path + "@1", path + "@2").stdout.decode(), "as text")
+    path = one_process({"main;f": (100, 10)}).write(directory, "one")
+    check("malloc: 1 potential leak found." in leaks(path).stdout.decode(), "one leak")
 
 
 def test_dumps(directory):

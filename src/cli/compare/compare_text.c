@@ -16,6 +16,7 @@ struct page {
     const struct diff_pair *pair;
     const struct compare_options *options;
     FILE *out;
+    bool *has_marks; /* a printed line is marked */
 };
 
 /* --- names of rows --- */
@@ -62,6 +63,7 @@ static void print_row(const struct page *page, const struct diff_row *row)
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(view)];
     struct formatted margin = compare_margin(page->pair, change, counts);
+    *page->has_marks |= row->marks[view];
     double other = counts ? after->bytes - before->bytes : after->count - before->count;
     const struct formatted value = format_signed(change->value, counts),
                            with = format_signed(other, !counts);
@@ -196,9 +198,8 @@ static void print_head(const struct page *page, const struct compare_source sour
                     "?");
             continue;
         }
-        struct formatted margin = {""};
-        if (change->value != 0 || has_margin(change))
-            margin = compare_margin(page->pair, change, counts);
+        const struct formatted margin = compare_margin(page->pair, change, counts);
+        *page->has_marks |= pair->total.marks[view];
         const struct formatted value = format_signed(change->value, counts);
         fprintf(page->out, "  %c %-38s %*s %s\n", pair->total.marks[view] ? '*' : ' ',
                 export_view_info[view].title, format_width(&value, 11), value.bytes, margin.bytes);
@@ -240,7 +241,7 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     else if (!page->pair->exact && page->options->view == EXPORT_MAX)
         fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
               page->out);
-    else if (!page->pair->exact)
+    else if (*page->has_marks)
         fputs("\n* more than sampling alone explains (99 % for the whole table, by Holm)\n",
               page->out);
     free(rows);
@@ -252,7 +253,8 @@ int compare_print_text(const struct diff *diff, const struct compare_source sour
 {
     int code = 0;
     for (size_t i = 0; i < diff->pair_count && code == 0; i++) {
-        struct page page = {&diff->pairs[i], options, out};
+        bool has_marks = false;
+        struct page page = {&diff->pairs[i], options, out, &has_marks};
         code = print_pair(&page, sources);
     }
     return code;

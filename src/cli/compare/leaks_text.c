@@ -17,6 +17,7 @@ struct page {
     const struct leaks_heap *heap;
     FILE *out;
     struct compare_stacks stacks;
+    bool *has_marks; /* a printed row is marked */
 };
 
 static bool is_difference(const struct page *page)
@@ -58,7 +59,7 @@ static void print_types(const struct page *page, const struct diff_row *row)
         fprintf(page->out, " %s", size_text(page, count, true).bytes);
     }
     if (left > 0)
-        fprintf(page->out, ", %zu types more", left);
+        fprintf(page->out, ", %zu type%s more", left, left == 1 ? "" : "s");
     if (shown > 0)
         fputc('\n', page->out);
 }
@@ -74,10 +75,12 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
         count_margin = compare_margin(page->heap->pair, count, true);
     const struct formatted bytes = size_text(page, size->value, false),
                            calls = size_text(page, count->value, true);
+    bool marks_size = is_difference(page) && row->marks[EXPORT_SPACE];
+    bool marks_count = is_difference(page) && row->marks[EXPORT_OBJECTS];
+    *page->has_marks |= marks_size || marks_count;
     fprintf(page->out, "%*s %c %-*s %*s %c %-*s  ", format_width(&bytes, 12), bytes.bytes,
-            is_difference(page) && row->marks[EXPORT_SPACE] ? '*' : ' ',
-            format_width(&size_margin, 19), size_margin.bytes, format_width(&calls, 11),
-            calls.bytes, is_difference(page) && row->marks[EXPORT_OBJECTS] ? '*' : ' ',
+            marks_size ? '*' : ' ', format_width(&size_margin, 19), size_margin.bytes,
+            format_width(&calls, 11), calls.bytes, marks_count ? '*' : ' ',
             format_width(&count_margin, 17), count_margin.bytes);
     struct stack_format format =
         compare_stacks_format(&page->stacks, row->profile, FIGURES_COLUMNS);
@@ -151,6 +154,16 @@ static void print_total(const struct page *page)
     fprintf(page->out, "%s %s", size_text(page, total->value, false).bytes, margin.bytes);
 }
 
+static void print_shrunk_sum(const struct page *page, const struct growth_list *shrunk)
+{
+    struct formatted bytes = format_bytes(shrunk->size_sum);
+    if (shrunk->count == 1)
+        fprintf(page->out, "  1 call stack shrank, by %s; --shrunk lists it\n", bytes.bytes);
+    else
+        fprintf(page->out, "  %s call stacks shrank, by %s together; --shrunk lists them\n",
+                format_count((double)shrunk->count).bytes, bytes.bytes);
+}
+
 static void print_heap(const struct page *page)
 {
     const struct leaks_heap *heap = page->heap;
@@ -172,7 +185,8 @@ static void print_heap(const struct page *page)
                 is_difference(page) ? "s" : "");
         return;
     }
-    fprintf(page->out, ": %zu potential leaks found", heap->grown.count);
+    fprintf(page->out, ": %zu potential leak%s found", heap->grown.count,
+            heap->grown.count == 1 ? "" : "s");
     print_total(page);
     fputs(".\n", page->out);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
@@ -181,17 +195,7 @@ static void print_heap(const struct page *page)
     if (page->leaks->options->shrunk)
         print_list(page, &heap->shrunk, true);
     else if (heap->grown.count == 0 && heap->shrunk.count > 0)
-        fprintf(page->out, "  %s call stacks shrank, by %s together; --shrunk lists them\n",
-                format_count((double)heap->shrunk.count).bytes,
-                format_bytes(heap->shrunk.size_sum).bytes);
-}
-
-static bool has_marks(const struct leaks *leaks)
-{
-    for (size_t i = 0; i < leaks->heap_count; i++)
-        if (!leaks->heaps[i].pair->exact && leaks->heaps[i].grown.count > 0)
-            return leaks->before != NULL;
-    return false;
+        print_shrunk_sum(page, &heap->shrunk);
 }
 
 static void print_unpaired(const struct leaks *leaks, FILE *out)
@@ -212,9 +216,11 @@ static void print_unpaired(const struct leaks *leaks, FILE *out)
 
 int leaks_print_text(const struct leaks *leaks, FILE *out)
 {
+    bool has_marks = false;
     struct page page = {
         .leaks = leaks,
         .out = out,
+        .has_marks = &has_marks,
         .stacks = {.profiles = {leaks->before == NULL ? NULL : leaks->before->profile,
                                 leaks->after->profile},
                    .all_frames = leaks->options->all_frames,
@@ -231,7 +237,7 @@ int leaks_print_text(const struct leaks *leaks, FILE *out)
         print_heap(&page);
     }
     print_unpaired(leaks, out);
-    if (has_marks(leaks))
+    if (has_marks)
         fputs(
             "\n* more than sampling alone explains (99 % for all call stacks of a heap, by Holm)\n",
             out);
