@@ -91,7 +91,8 @@ struct budget_result {
     uint64_t deciding_interval_bytes; /* undecidable: a sampling interval that would decide; 0: no
                                          interval would */
     const char *reason;               /* why it is undecidable; "" */
-    /* The callsites that hold most of it, the heaviest first; PROFILE_NONE ends the list. */
+    /* The stacks that hold most of it, one of each row (culprits.h), with the bytes of the row; the
+     * heaviest first; PROFILE_NONE ends the list. */
     uint32_t culprits[BUDGET_CULPRITS];
     double culprit_bytes[BUDGET_CULPRITS];
 };
@@ -103,6 +104,7 @@ struct budget_report {
 
 struct budget_subject {
     const struct profile *profile;
+    const struct folding *folding; /* NULL: culprits have their library frames */
     const struct export_dump *dumps;
     size_t dump_count;
     bool only_profiled; /* ignore processes that ran and were not profiled */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compare/budgets.h"
+#include "compare/culprits.h"
 #include "compare/diff.h"
 #include "compare/estimates.h"
 #include "profile/agreement.h"
@@ -75,34 +76,31 @@ static struct budget_suppression *suppression_of(const struct budgets *budgets,
 
 struct sum {
     struct profile_estimate all;
-    uint32_t culprits[BUDGET_CULPRITS];
-    double culprit_bytes[BUDGET_CULPRITS];
+    struct culprits culprits;
 };
 
-static void sum_begin(struct sum *sum)
+static void sum_begin(struct sum *sum, const struct budget_subject *subject)
 {
-    *sum = (struct sum){0};
-    for (int i = 0; i < BUDGET_CULPRITS; i++)
-        sum->culprits[i] = PROFILE_NONE;
+    *sum = (struct sum){
+        .culprits = {.profile = subject->profile, .folding = subject->folding},
+    };
 }
 
 static void sum_add(struct sum *sum, const struct profile_sample *sample, enum diff_figure figure)
 {
     struct rollup_values values = rollup_values_of(sample);
     struct profile_estimate one = diff_estimate_of(&values, figure);
-    uint32_t callsite = sample->callsite;
-    double bytes = one.bytes;
     profile_estimate_add(&sum->all, &one);
-    for (int i = 0; i < BUDGET_CULPRITS; i++) {
-        if (!(bytes > sum->culprit_bytes[i]))
-            continue;
-        double lighter_bytes = sum->culprit_bytes[i];
-        uint32_t lighter = sum->culprits[i];
-        sum->culprit_bytes[i] = bytes;
-        sum->culprits[i] = callsite;
-        bytes = lighter_bytes;
-        callsite = lighter;
-    }
+    culprits_add(&sum->culprits, sample->callsite, one.bytes);
+}
+
+/* Free the sum, and give the result its culprits. Return 0 or -ENOMEM. */
+static int sum_end(struct sum *sum, struct budget_result *result)
+{
+    int code =
+        culprits_heaviest(&sum->culprits, result->culprits, result->culprit_bytes, BUDGET_CULPRITS);
+    culprits_free(&sum->culprits);
+    return code;
 }
 
 /* Sum up the live bytes of a dump in stacks that match the pattern (NULL: all), less the suppressed
@@ -258,8 +256,6 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
     result->exact = profile_dump_is_exact(heap, dump);
     if (all_is_recorded(heap))
         result->low = result->high = result->value;
-    memcpy(result->culprits, sum->culprits, sizeof(result->culprits));
-    memcpy(result->culprit_bytes, sum->culprit_bytes, sizeof(result->culprit_bytes));
 }
 
 static void set_exact(struct budget_result *result, double value)
@@ -326,21 +322,22 @@ static bool is_unknown(const struct profile_heap *heap, const struct profile_dum
     }
 }
 
-static void check_heap(const struct budgets *budgets, const struct profile *profile,
-                       struct budget_result *result)
+static int check_heap(const struct budgets *budgets, const struct budget_subject *subject,
+                      struct budget_result *result)
 {
     const struct budget *budget = result->budget;
     const struct profile_dump *dump = result->dump;
     struct sum sum;
-    sum_begin(&sum);
+    bool is_judged = true;
     if (result->heap->unseen) {
         set_unknown(result, profile_heap_why_unseen(result->heap));
-        return;
+        return 0;
     }
     if (is_unknown(result->heap, dump, budget->kind)) {
         set_unknown(result, unknown_reason);
-        return;
+        return 0;
     }
+    sum_begin(&sum, subject);
     switch (budget->kind) {
     case BUDGET_PEAK:
         sum_of(dump, DIFF_PEAK, &sum);
@@ -368,21 +365,24 @@ static void check_heap(const struct budgets *budgets, const struct profile *prof
                 result->state = BUDGET_UNDECIDABLE;
                 result->reason = partial;
             }
-            /* The heaviest callsites by bytes need not be those with most calls. */
-            if (budget->kind == BUDGET_ALLOCATIONS)
-                result->culprits[0] = PROFILE_NONE;
-            return;
+            is_judged = false;
         }
         break;
     case BUDGET_TEMPORARY:
         set_temporary(result, result->heap, dump);
         break;
     default:
-        sum_live(budgets, profile, dump, budget->pattern, &sum);
+        sum_live(budgets, subject->profile, dump, budget->pattern, &sum);
         set_estimate(result, &sum, result->heap, dump);
         break;
     }
-    judge(result, result->heap, dump);
+    if (is_judged)
+        judge(result, result->heap, dump);
+    int code = sum_end(&sum, result);
+    /* The heaviest rows by bytes need not be those with most calls. */
+    if (budget->kind == BUDGET_ALLOCATIONS && !is_judged)
+        result->culprits[0] = PROFILE_NONE;
+    return code;
 }
 
 /* --- growth --- */
@@ -404,7 +404,7 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
 {
     *side = (struct side_sum){.worst = &subject->dumps[0], .exact = true};
     bool most_is_known = true;
-    sum_begin(&side->sum);
+    sum_begin(&side->sum, subject);
     for (size_t i = 0; i < subject->dump_count; i++) {
         const struct export_dump *dump = &subject->dumps[i];
         double most = rollup_most(dump->heap, dump->dump, false);
@@ -425,8 +425,8 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
     double most = most_is_known ? side->most : 0;
     side->value = most > 0 ? fmin(side->sum.all.bytes, most) : side->sum.all.bytes;
     side->interval = profile_interval_of_bytes(&side->sum.all);
-    side->interval = profile_interval_calibrated(side->interval, &side->sum.all, false,
-                                                 &side->calibration);
+    side->interval =
+        profile_interval_calibrated(side->interval, &side->sum.all, false, &side->calibration);
     side->interval = unseen_raise(side->interval, side->sum.all.bytes, side->unseen);
     side->interval = profile_interval_cut(side->interval, most, side->value);
     if (side->worst->heap->interval_bytes == 1)
@@ -451,8 +451,8 @@ static const struct profile_heap *find_unseen(const struct budget_subject *subje
 
 /* Judge the growth between two runs, after - before, whose limits are MOVER's (estimate_change.h).
  * For a limit that is a share of the baseline, the margin covers after - (1 + share) before. */
-static void check_growth(const struct budgets *budgets, const struct budget_subject *subject,
-                         const struct budget_subject *baseline, struct budget_result *result)
+static int check_growth(const struct budgets *budgets, const struct budget_subject *subject,
+                        const struct budget_subject *baseline, struct budget_result *result)
 {
     struct side_sum before, after;
     const struct profile_heap *unseen = find_unseen(baseline);
@@ -460,10 +460,13 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
         unseen = find_unseen(subject);
     if (unseen != NULL || is_side_unknown(baseline) || is_side_unknown(subject)) {
         set_unknown(result, unseen != NULL ? profile_heap_why_unseen(unseen) : unknown_reason);
-        return;
+        return 0;
     }
     sum_side(budgets, baseline, &before);
     sum_side(budgets, subject, &after);
+    culprits_free(&before.sum.culprits);
+    if (sum_end(&after.sum, result) < 0)
+        return -ENOMEM;
     const struct budget *budget = result->budget;
     double factor = budget->share ? budget->limit : 0;
     double old = before.value, new = after.value, scale = 1 + factor;
@@ -476,25 +479,23 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
     result->low = interval.low;
     result->high = interval.high;
     result->exact = after.exact && before.exact;
-    memcpy(result->culprits, after.sum.culprits, sizeof(result->culprits));
-    memcpy(result->culprit_bytes, after.sum.culprit_bytes, sizeof(result->culprit_bytes));
     if (why_partial(before.worst->heap, before.worst->dump) != NULL) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = profile_dump_is_partial(before.worst->heap, before.worst->dump)
                              ? "samples are missing from the baseline"
                              : "the baseline has no last dump: its profiler was killed, or still "
                                "ran";
-        return;
+        return 0;
     }
     if (subject->is_baseline) {
         set_exact(result, 0);
         result->state = BUDGET_HOLDS;
-        return;
+        return 0;
     }
     if (before.lacks_frees || after.lacks_frees) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = lost_frees;
-        return;
+        return 0;
     }
     const struct export_dump *worst =
         before.worst->heap->interval_bytes > after.worst->heap->interval_bytes &&
@@ -502,6 +503,7 @@ static void check_growth(const struct budgets *budgets, const struct budget_subj
             ? before.worst
             : after.worst;
     judge(result, worst->heap, worst->dump);
+    return 0;
 }
 
 /* --- all budgets --- */
@@ -564,14 +566,14 @@ int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
             struct budget_result *result = add_result(report, budget, NULL);
             if (result == NULL)
                 return -ENOMEM;
-            check_growth(budgets, subject, baseline, result);
+            if (check_growth(budgets, subject, baseline, result) < 0)
+                return -ENOMEM;
             continue;
         }
         for (size_t j = 0; j < subject->dump_count; j++) {
             struct budget_result *result = add_result(report, budget, &subject->dumps[j]);
-            if (result == NULL)
+            if (result == NULL || check_heap(budgets, subject, result) < 0)
                 return -ENOMEM;
-            check_heap(budgets, subject->profile, result);
         }
     }
     return 0;

@@ -142,6 +142,22 @@ def write_trace(directory, name, figures, interval, status=b"", unfinished=()):
     return path
 
 
+def test_one_row_per_stack(directory):
+    """Stacks that a row shows alike are one row, as in the report: here, two calls in one function."""
+    path = os.path.join(directory, "alike")
+    bytes_of = {1: 30, 2: 30, 3: 50}
+    with open(path, "wb") as out:
+        out.write(clocks(1000, 1000) + process_tree([(7, 1, ["/bin/made"])]))
+        out.write(packet(interned(names={1: "put", 2: "other"}, paths={1: "made"}, mappings=[(1, 0, 0, 4096, [1])],
+                                  frames=[(1, 1, 16, 1), (2, 1, 32, 1), (3, 1, 48, 2)],
+                                  stacks={i: [i] for i in bytes_of}), timestamp=1, sequence=1, flags=1))
+        samples = [field(1, i) + field(2, size) + field(5, 1) for i, size in bytes_of.items()]
+        out.write(packet(profile_packet([heap_samples(7, samples, 1000, extra=field(12, 1))], 0), timestamp=2, sequence=1))
+    text = run([TOOL, "check", "--max-live", "1", path]).stdout.decode()
+    rows = re.findall(r"^ +(\d+ B) +(\w+) \[made\]$", text, re.M)
+    check(rows == [("60 B", "put"), ("50 B", "other")], f"{rows}: {text}")
+
+
 def test_large_exact_figures(directory):
     """A complete profile decides budgets to the byte, however large its figures are."""
     live = (1 << 40) + 1

@@ -334,6 +334,7 @@ static int check(struct request *request, const char *trace)
             .budgets_path = request->budgets_path,
             .undecided_passes = request->undecided == UNDECIDED_PASS,
         };
+        subject.folding = &page.folding;
         if (folding_make(&page.folding, source.profile) == 0 &&
             budgets_check(&request->budgets, &subject, &before, &report) == 0)
             code = print(request, &page);
