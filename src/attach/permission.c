@@ -16,6 +16,12 @@ static bool are_filtered(void)
     return process_status_read(getpid(), &status) == 0 && status.seccomp_mode != 0;
 }
 
+static bool has_ptrace_capability(void)
+{
+    struct process_status own;
+    return process_status_read(getpid(), &own) == 0 && (own.effective >> CAP_SYS_PTRACE & 1) != 0;
+}
+
 int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
     int scope = process_ptrace_scope();
@@ -28,6 +34,14 @@ int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *
                          "the kernel forbids attaching to any process until the next boot "
                          "(kernel.yama.ptrace_scope is 3); a program without its own allocator can "
                          "be profiled from its start (heap_profile host)");
+    /* Neither the user, nor yama, nor the capabilities of the process matter then. */
+    if (has_ptrace_capability())
+        return error_set(error, -EPERM,
+                         "the kernel forbids attaching to pid %d, although we have CAP_SYS_PTRACE: "
+                         "%sit belongs to another user namespace, or a security module or the "
+                         "container protects it; attach from outside the container",
+                         (int)pid,
+                         are_filtered() ? "a seccomp filter of ours forbids ptrace, " : "");
     if (uid >= 0 && uid != (long)geteuid())
         return error_set(error, -EPERM,
                          "pid %d belongs to uid %ld and this is uid %ld; attach as %sroot, or with "
@@ -48,7 +62,8 @@ int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *
                      are_filtered() ? " (containers: --cap-add SYS_PTRACE)" : "");
 }
 
-/* The kernel asks the same question for ptrace() and for this file. A filter of ours asks another. */
+/* The kernel asks the same question for ptrace() and for this file. A filter of ours asks another.
+ */
 bool permission_to_trace(pid_t pid)
 {
     int memory = process_file_open(pid, "mem");
@@ -59,10 +74,8 @@ bool permission_to_trace(pid_t pid)
 
 int permission_check_stopped(pid_t pid, struct attach_outcome *outcome, struct error *error)
 {
-    struct process_status own, status;
-    if (geteuid() == 0)
-        return 0;
-    if (process_status_read(getpid(), &own) == 0 && (own.effective >> CAP_SYS_PTRACE & 1) != 0)
+    struct process_status status;
+    if (geteuid() == 0 || has_ptrace_capability())
         return 0;
     if (process_status_read(pid, &status) < 0)
         return permission_explain(pid, outcome, error);

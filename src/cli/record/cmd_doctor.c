@@ -87,7 +87,8 @@ static void check_ptrace(const struct access_requester *self)
             "(heap_profile host or shell)");
     else if (self->may_all)
         doctor_say(&printer, DOCTOR_FINE,
-                   "attach: to any process, by CAP_SYS_PTRACE (ptrace_scope %d)", scope);
+                   "attach: to the processes of all users, by CAP_SYS_PTRACE (ptrace_scope %d)",
+                   scope);
     else if (scope == 0)
         doctor_say(&printer, DOCTOR_FINE, "attach: to your own processes (ptrace_scope 0)");
     else

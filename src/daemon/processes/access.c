@@ -135,6 +135,14 @@ static int explain_refusal(const struct process_info *info, struct error *error)
     struct process_status theirs, own;
     if (process_status_read(info->pid, &theirs) < 0 || process_status_read(getpid(), &own) < 0)
         return error_set(error, -ESRCH, "there is no process %d any more", pid);
+    /* Neither users, nor groups, nor the capabilities of the process matter then. */
+    if (has_ptrace_capability(&own))
+        return error_set(
+            error, -EPERM,
+            "process %d is closed to you, although you have CAP_SYS_PTRACE: it belongs "
+            "to another user namespace, or a security module or the container protects "
+            "it; profile it from outside the container",
+            pid);
     /* Another user's process: print only its pid. */
     if (!are_all(theirs.uid, (unsigned)getuid()))
         return error_set(error, -EPERM,
