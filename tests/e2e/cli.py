@@ -853,7 +853,9 @@ def test_progress_on_terminal():
     for wanted in (rb"writing the last dumps: 1 process left", rb"symbolizing: 0 of \d files: "):
         check(re.search(rb"\r\x1b\[K" + wanted, said), f"no message {wanted}: {said}")
         check(not re.search(wanted, said.rpartition(b"\r\x1b[K")[2]), f"leaves {wanted}: {said}")
-    check(b"waiting for a process to profile" in said_on_terminal("-n", "no-such-program", "-d", "1000", status=3), "it does not say that it waits")
+    said = said_on_terminal("-n", "no-such-program", "-d", "1000", status=3)
+    check(b"waiting for a process to profile" in said, "it does not say that it waits")
+    check(b"Profiling for 1 s; Ctrl-C ends it earlier and writes the profile." in said, f"when it ends: {said!r}")
     told = tool(*command).stderr
     check(b"\r" not in told and b"symbolizing" not in told, f"progress is written to a file: {told}")
 

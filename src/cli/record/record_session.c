@@ -21,15 +21,22 @@
 #define FETCHES_MAX 4
 
 static bool quiet, by_number, shows_progress;
+static uint32_t duration_ms; /* 0: no limit */
 static struct live_view page;
 static unsigned refused;
 static const char *line_start = ""; /* erases the progress line */
 
 static void tell_started(bool in_daemon)
 {
-    if (!quiet)
-        format_printf(stderr, "Profiling%s; Ctrl-C ends it and writes the profile.\n",
-                      in_daemon ? " through the running heapprofd" : "");
+    char duration[64] = "";
+    if (quiet)
+        return;
+    if (duration_ms > 0)
+        snprintf(duration, sizeof(duration), duration_ms % 1000 == 0 ? " for %u s" : " for %u ms",
+                 duration_ms % 1000 == 0 ? duration_ms / 1000 : duration_ms);
+    format_printf(stderr, "Profiling%s%s; Ctrl-C ends it%s and writes the profile.\n",
+                  in_daemon ? " through the running heapprofd" : "", duration,
+                  duration_ms > 0 ? " earlier" : "");
 }
 
 /* Print why a process is not profiled. For one named by pid that is an error; a name may match any
@@ -145,6 +152,7 @@ static int run(const struct record_session *session)
         return RECORD_SESSION_FAILED;
     }
     quiet = session->finish.quiet;
+    duration_ms = session->config->duration_ms;
     by_number = session->config->pid_count > 0;
     shows_progress = !quiet && isatty(STDERR_FILENO);
     line_start = shows_progress ? "\r\033[K" : "";

@@ -79,10 +79,14 @@ void service_tell_started(const struct session_config *config, const char *socke
 {
     const TriggerConfig *triggers = config->fields->trigger_config;
     if (session_config_trigger_mode(config) == 0) {
+        uint64_t duration_ms = session_config_duration_ms(config);
+        char duration[64] = "";
+        if (duration_ms > 0)
+            snprintf(duration, sizeof(duration), " for %.1f s", (double)duration_ms / 1000);
         format_printf(stderr,
-                      "Recording through the tracing service at %s; Ctrl-C ends it and writes the "
-                      "trace.\n",
-                      socket);
+                      "Recording%s through the tracing service at %s; Ctrl-C ends it%s and writes "
+                      "the trace.\n",
+                      duration, socket, duration_ms > 0 ? " earlier" : "");
         return;
     }
     fprintf(stderr, "Waiting up to %.1f s for the trigger ", triggers->trigger_timeout_ms / 1e3);
