@@ -18,7 +18,7 @@ test("the last dump is compared with the first, and knows the peak", () => {
     "500 B are live in made (7), libc.malloc.",
     "That is 500 B less than at the first dump, 2.00 s earlier.",
     "At its peak it was 3.00 kB.",
-    "The process had 2.00 kB resident then; the heap's live bytes are 25.0 % of that. It had 8.00 kB at most.",
+    "The process had 2.00 kB resident at the nearest reading; the heap's live bytes are 25.0 % of that. It reached at least 8.00 kB.",
   ]);
 });
 
@@ -26,7 +26,7 @@ test("an earlier dump knows the peak until then", () => {
   assert.deepEqual(sentencesOf(place, { dump: 1, base: "" }, null).slice(1), [
     "That is 2.00 kB more than at the first dump, 1.00 s earlier.",
     "It was as large then as it had ever been.",
-    "The process had 8.00 kB resident then; the heap's live bytes are 37.5 % of that.",
+    "The process had 8.00 kB resident at the nearest reading; the heap's live bytes are 37.5 % of that.",
   ]);
 });
 

@@ -107,8 +107,8 @@ static void print_unseen(const struct printer *printer, const struct unseen_grou
         fprintf(out, ": no call of %s allocator was seen, what %s allocated is unknown",
                 count > 1 ? "their" : "its", count > 1 ? "they" : "it");
     if (group->rss_bytes > 0)
-        fprintf(out, "; resident memory reached %s%s", format_bytes((double)group->rss_bytes).bytes,
-                count > 1 ? " each" : "");
+        fprintf(out, "; resident memory reached at least %s%s",
+                format_bytes((double)group->rss_bytes).bytes, count > 1 ? " each" : "");
     fputs("\n  note          ", out);
     format_print(out, profile_heap_why_unseen(printer->heap), FORMAT_REASON_WIDTH);
     fputc('\n', out);

@@ -74,8 +74,10 @@ function resident(place: Place, dump: Dump): string | null {
   const rss = dump.rss_bytes ?? memory.rss[nearest];
   if (!rss) return null;
   const share = dump.space.value <= rss ? `; the heap's live bytes are ${shareInWords(dump.space.value, rss)} of that` : "";
-  const atMost = most > rss ? ` It had ${bytesInWords(most)} at most.` : "";
-  return `The process had ${bytesInWords(rss)} resident then${share}.${atMost}`;
+  // Memory is read a few times a second: it may have been more between two readings, and after the last.
+  const atMost = most > rss ? ` It reached at least ${bytesInWords(most)}.` : "";
+  const when = dump.rss_bytes ? "then" : "at the nearest reading";
+  return `The process had ${bytesInWords(rss)} resident ${when}${share}.${atMost}`;
 }
 
 /** Return the sentences about a heap at the selected dump, the most important first. */
