@@ -17,7 +17,7 @@
 
 /* Remote pieces of one process_vm_readv. Split at pages: the kernel may refuse
  * a piece as a whole when its end is missing. */
-#define READ_PIECES 8
+#define READ_PIECES 4
 
 /* Whether process_vm_readv is called. Many filters (seccomp), also systemd's @system-service, kill
  * the process for it. */
