@@ -96,6 +96,31 @@ int tracee_read(const struct tracee *tracee, uint64_t address, void *to, size_t 
     return tracee_read_some(tracee, address, to, bytes) == bytes ? 0 : -EFAULT;
 }
 
+/* Write by words through a stopped thread. A kernel may forbid to write read-only memory by
+ * /proc/PID/mem, also to who traces the process (proc_mem.force_override=never, Linux 6.12). */
+static int poke(const struct tracee *tracee, uint64_t address, const uint8_t *from, size_t bytes)
+{
+    pid_t tid = 0;
+    for (size_t i = 0; i < tracee->thread_count && tid == 0; i++) {
+        if (tracee->threads[i].stopped && !tracee->threads[i].gone)
+            tid = tracee->threads[i].tid;
+    }
+    for (size_t done = 0; done < bytes;) {
+        uint64_t at = address + done, skip = at % sizeof(long);
+        size_t some = sizeof(long) - skip < bytes - done ? sizeof(long) - skip : bytes - done;
+        void *place = (void *)(uintptr_t)(at - skip);
+        long word, code = tracee_request(PTRACE_PEEKDATA, tid, place, &word);
+        if (code < 0)
+            return (int)code;
+        memcpy((char *)&word + skip, from + done, some);
+        code = tracee_request(PTRACE_POKEDATA, tid, place, (void *)word);
+        if (code < 0)
+            return (int)code;
+        done += some;
+    }
+    return 0;
+}
+
 int tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes)
 {
     size_t done = 0;
@@ -105,6 +130,8 @@ int tracee_write(const struct tracee *tracee, uint64_t address, const void *from
                              (off_t)(address + done));
         if (put < 0 && errno == EINTR)
             continue;
+        if (put < 0 && (errno == EIO || errno == EACCES || errno == EPERM))
+            return poke(tracee, address + done, (const uint8_t *)from + done, bytes - done);
         if (put <= 0)
             return put < 0 ? -errno : -EFAULT;
         done += (size_t)put;
@@ -282,8 +309,8 @@ static void check_stop(struct tracee_thread *thread)
 {
     int status;
     siginfo_t info = {0};
-    int code = waitid(P_PID, (id_t)thread->tid, &info,
-                      WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
+    int code =
+        waitid(P_PID, (id_t)thread->tid, &info, WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT);
     if ((code == 0 && info.si_pid == 0) || (code < 0 && errno == EINTR))
         return;
     bool is_stop = code == 0 && (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED);
