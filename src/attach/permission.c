@@ -35,7 +35,7 @@ int permission_explain(pid_t pid, struct attach_outcome *outcome, struct error *
                          "(kernel.yama.ptrace_scope is 3); a program without its own allocator can "
                          "be profiled from its start (heap_profile host)");
     /* Neither the user, nor yama, nor the capabilities of the process matter then. */
-    if (has_ptrace_capability())
+    if (has_ptrace_capability() && scope <= 0)
         return error_set(error, -EPERM,
                          "the kernel forbids attaching to pid %d, although we have CAP_SYS_PTRACE: "
                          "%sit belongs to another user namespace, or a security module or the "

@@ -77,8 +77,10 @@ static void begin_read(int fd, char *byte)
     };
     *word_of(ring.submissions, ring.params.sq_off.array) = 0;
     __atomic_store_n(word_of(ring.submissions, ring.params.sq_off.tail), 1, __ATOMIC_RELEASE);
+    /* The kernel's thread may sleep already, before the first request. */
     bool is_polled = (ring.params.flags & IORING_SETUP_SQPOLL) != 0;
-    require(is_polled || syscall(SYS_io_uring_enter, ring.fd, 1, 0, 0, NULL, 0) == 1);
+    unsigned flags = is_polled ? IORING_ENTER_SQ_WAKEUP : 0;
+    require(syscall(SYS_io_uring_enter, ring.fd, 1, 0, flags, NULL, 0) == 1);
 }
 
 /* Return the result of the read. */
