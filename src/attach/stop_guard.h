@@ -21,7 +21,7 @@
 #define STOP_GUARD_CONTINUE_MS 2000
 #define STOP_GUARD_KILL_MS 10000
 
-/* Begin to guard. Call it before the first thread is told to stop. Return 0 or a negative errno. */
+/* Start the timers. The caller then stops the first thread. Return 0 or a negative errno. */
 int stop_guard_begin(void);
 
 /* Note a step. Cheap: the timers are set back only several times a second. */

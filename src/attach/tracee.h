@@ -55,7 +55,7 @@ struct tracee {
     unsigned patience_ms;         /* TRACEE_STOP_MS, unless the caller sets it */
     uint64_t syscall_instruction; /* address of a system call instruction; the caller finds it */
     uint64_t sigreturn;           /* likewise; if not 0, a `ret` follows syscall_instruction */
-    bool is_held; /* the process, one thread, is seized and stopped already */
+    bool is_held;                 /* the process, one thread, is seized and stopped already */
     pid_t stuck;                  /* a thread that did not stop in time */
     bool stuck_without_processor; /* it got no processor */
     bool priority_raised;         /* we have real-time priority until the threads continue */
@@ -148,8 +148,8 @@ struct tracee_room {
 
 /*
  * Make system calls in one of the stopped threads: begin, any number of calls, end. The thread's
- * return frame goes into `room`. NULL: below its stack pointer, where what was there is put back
- * later. tracee_work_end() returns the first error of a call that could not be made, too.
+ * return frame is written into `room`, or, if that is NULL, below its stack pointer: then the bytes
+ * that it replaces are put back. tracee_work_end() returns the first error of all calls.
  */
 int tracee_work_begin(struct tracee *tracee, const struct tracee_room *room);
 void tracee_work_move(struct tracee *tracee, const struct tracee_room *room);

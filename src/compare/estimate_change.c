@@ -140,15 +140,6 @@ static void set_probabilities(struct change *change, const struct change_parts *
 
 /* --- the interval --- */
 
-static struct profile_interval interval_of(const struct profile_estimate *estimate, bool counts,
-                                           uint64_t interval_bytes,
-                                           const struct profile_calibration *calibration)
-{
-    struct profile_interval interval = counts ? profile_interval_of_count(estimate, interval_bytes)
-                                              : profile_interval_of_bytes(estimate);
-    return profile_interval_calibrated(interval, estimate, counts, calibration);
-}
-
 static bool lacks_variance(const struct profile_estimate *estimate, uint64_t interval_bytes)
 {
     return interval_bytes != 1 && estimate->count + estimate->bytes > 0 &&
@@ -228,10 +219,10 @@ struct change change_of(const struct change_parts *parts, bool counts,
     if (bounds != NULL && of_heap && bounds->counted)
         return change_of_counted(bounds);
     struct change change = {.value = difference_of(gained, lost)};
-    struct profile_interval up = interval_of(
+    struct profile_interval up = profile_interval_of_part(
         &parts->gained, counts, sampling->gained_interval_bytes, &sampling->gained_calibration);
-    struct profile_interval down = interval_of(&parts->lost, counts, sampling->lost_interval_bytes,
-                                               &sampling->lost_calibration);
+    struct profile_interval down = profile_interval_of_part(
+        &parts->lost, counts, sampling->lost_interval_bytes, &sampling->lost_calibration);
     set_probabilities(&change, parts, counts, sampling);
     if (bounds != NULL && of_heap)
         leave_room(&change, &up, &down, gained, lost, bounds);

@@ -49,15 +49,6 @@ static struct profile_estimate raised_peak(const struct profile_estimate *peak,
     return raised;
 }
 
-static struct profile_interval interval_of_one(const struct profile_estimate *figure, bool counts,
-                                               uint64_t interval_bytes,
-                                               const struct profile_calibration *all)
-{
-    struct profile_interval interval = counts ? profile_interval_of_count(figure, interval_bytes)
-                                              : profile_interval_of_bytes(figure);
-    return profile_interval_calibrated(interval, figure, counts, all);
-}
-
 /* Return the interval before what is certain cuts it; NAN if the sampling interval is unknown. */
 static struct profile_interval interval_of(const struct profile_estimate *figure, bool counts,
                                            const struct profile_heap *heap,
@@ -66,11 +57,12 @@ static struct profile_interval interval_of(const struct profile_estimate *figure
     if (heap->interval_bytes == 0)
         return (struct profile_interval){NAN, NAN};
     const struct profile_calibration all = rollup_calibration_of(heap, dump);
-    struct profile_interval interval = interval_of_one(figure, counts, heap->interval_bytes, &all);
+    struct profile_interval interval =
+        profile_interval_of_part(figure, counts, heap->interval_bytes, &all);
     if (!figure->is_peak || !(all.peak_bytes_bias > 0))
         return interval;
     const struct profile_estimate raised = raised_peak(figure, &all);
-    double high = interval_of_one(&raised, counts, heap->interval_bytes, &all).high;
+    double high = profile_interval_of_part(&raised, counts, heap->interval_bytes, &all).high;
     return (struct profile_interval){interval.low, fmax(interval.high, high)};
 }
 

@@ -292,6 +292,15 @@ struct profile_interval profile_interval_calibrated(struct profile_interval inte
                                      value + width * (interval.high - value)};
 }
 
+struct profile_interval profile_interval_of_part(const struct profile_estimate *estimate,
+                                                 bool counts, uint64_t interval_bytes,
+                                                 const struct profile_calibration *all)
+{
+    struct profile_interval interval = counts ? profile_interval_of_count(estimate, interval_bytes)
+                                              : profile_interval_of_bytes(estimate);
+    return profile_interval_calibrated(interval, estimate, counts, all);
+}
+
 double profile_interval_seen_bytes(const struct profile_estimate *estimate)
 {
     struct missed missed;

@@ -113,6 +113,10 @@ struct profile_interval profile_interval_calibrated(struct profile_interval inte
                                                     const struct profile_estimate *estimate,
                                                     bool counts,
                                                     const struct profile_calibration *all);
+/* Return the interval of the bytes or the count of a part, calibrated. */
+struct profile_interval profile_interval_of_part(const struct profile_estimate *estimate,
+                                                 bool counts, uint64_t interval_bytes,
+                                                 const struct profile_calibration *all);
 /* Return the share of the variance that calibration leaves, 0 to 1. */
 double profile_calibration_leaves(const struct profile_estimate *estimate, bool counts,
                                   const struct profile_calibration *all);

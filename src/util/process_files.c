@@ -30,7 +30,7 @@ static bool lacks_program(int at, const char directory[DIRECTORY_BYTES])
     return readlinkat(at, path, link, sizeof(link)) < 0 && (errno == ENOENT || errno == ESRCH);
 }
 
-/* Return the first thread of the process that has a program; 0: there is none. */
+/* Return the first thread of the process that has not ended, or 0 if all have. */
 static pid_t find_living(int at, const char directory[DIRECTORY_BYTES])
 {
     char path[DIRECTORY_BYTES + 8];

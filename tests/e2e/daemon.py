@@ -1281,10 +1281,10 @@ def test_setuid_exec_while_attaching():
         heaps = report_of(output)["heaps"]
         check(any("rights" in h["remark"] or "another user" in h["remark"] for h in heaps),
               "some were seen, and refused")
-        check(len(privileged_pids) > rounds / 2, f"{len(privileged_pids)} had more rights")
-        seen = {heap["pid"] for heap in heaps if figure(heap, "hold_block", "alloc_objects") > 0}
         # Beside tests that create thousands of threads, pids begin anew within seconds.
         privileged_pids -= {pid for pid in pids if pids.count(pid) > 1}
+        check(len(privileged_pids) > rounds / 2, f"{len(privileged_pids)} had more rights")
+        seen = {heap["pid"] for heap in heaps if figure(heap, "hold_block", "alloc_objects") > 0}
         check(not seen & privileged_pids, f"profiled without the right to: {seen & privileged_pids}")
 
 

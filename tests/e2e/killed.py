@@ -47,13 +47,12 @@ def now_s():
 
 
 def waited_s(pid):
-    """Return how many seconds the threads of a process have waited for a processor, 0 where the kernel does not tell."""
-    waited_ns = 0
+    """Return how many seconds the first thread of a process, which profiles, has waited for a processor. 0: the kernel
+    does not tell."""
     with contextlib.suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{task}/schedstat") as file:
-                waited_ns += int(file.read().split()[1])
-    return waited_ns / 1e9
+        with open(f"/proc/{pid}/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    return 0
 
 
 class Kill:

@@ -271,6 +271,22 @@ def test_each_dump():
             check(table.process["profiler_bytes"] > 0, "the profiler's own memory is missing")
 
 
+def test_between_dumps():
+    """A process that ends by itself has the last snapshot that was taken while it ran, without any dump."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        output = os.path.join(directory, "profile")
+        process = subprocess.Popen(harness.host_command([program("resident"), "mapped"], output, 4096),
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.readline()
+        # The first checkpoint comes after a second; the first snapshot came before it.
+        wait_for("a checkpoint", lambda: dumps_of(output) > 0)
+        process.stdin.close()
+        check(process.wait(PATIENCE) == 0, f"status {process.returncode}")
+        process.stdout.close()
+        table = Table(output)
+        check(table.process["dumps"] == 1 and table.process["rss_bytes"] > 0, f"{table.process}")
+
+
 def test_ended_before():
     """If a run is too short for a memory snapshot, the report says so and has no rows."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:

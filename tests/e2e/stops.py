@@ -248,7 +248,7 @@ def test_others_served():
         attached(daemon, process)
 
         def attempt():
-            """Return what distinguishes the present attempt to attach from others; None: there is none."""
+            """Return a value that differs for each attempt to attach, or None if nobody attaches now."""
             if tracer_of(stuck.pid, tid) == 0:
                 return None
             return [status_of(stuck.pid, tid, kind + "_ctxt_switches") for kind in ("voluntary", "nonvoluntary")]

@@ -142,7 +142,7 @@ static struct module *revive(const struct module *candidate, uint32_t count)
     return NULL;
 }
 
-/* Take a free place. Return NULL if there is none. */
+/* Take a free place of the table. Return NULL if the table is full. */
 static struct module *take_place(void)
 {
     for (uint32_t i = 0; i < MODULES_MAX; i++) {
