@@ -23,7 +23,7 @@
 #define FIGURES_NONE UINT32_MAX
 
 /* Four cache lines, which begin with the table's items: an allocation changes the first, a free
- * the first two, a new peak three; with p < 1 each changes the last two, too. */
+ * the second, too, each with p < 1 the third, and the first change after a peak the fourth. */
 struct ledger_figures {
     uint32_t node; /* in the callsite tree */
     uint32_t tag;  /* type and context */
@@ -33,19 +33,21 @@ struct ledger_figures {
     uint16_t period; /* of its last change: what `open` belongs to (calibration.h) */
     uint64_t epoch;  /* number of the peak that `peak` belongs to */
     struct trace_figures sums;
-    struct trace_peak_figures peak;
-    /* Bytes that live samples, and those that were live at the peak, stand for beside themselves. */
-    double missed_live_bytes, missed_peak_bytes;
+    /* Bytes that live samples stand for beside themselves. */
+    double missed_live_bytes;
     uint8_t pad2[8];
-    /* The part of the sums and of the peak that is missed allocations, of samples of the period. */
+    /* The part of the sums that is missed allocations, of samples of the period. */
     struct figures_open {
-        struct ledger_amount allocated, freed, temporary, peak;
+        struct ledger_amount allocated, freed, temporary;
     } open;
+    struct trace_peak_figures peak;
+    double missed_peak_bytes; /* as above, of those that were live at the peak */
+    struct ledger_amount open_peak;
 };
 _Static_assert(sizeof(struct ledger_figures) == 256, "four cache lines");
 _Static_assert(offsetof(struct ledger_figures, sums.freed_bytes) == 64, "the second line");
-_Static_assert(offsetof(struct ledger_figures, peak) == 128, "the third line");
-_Static_assert(offsetof(struct ledger_figures, open) == 192, "the fourth line");
+_Static_assert(offsetof(struct ledger_figures, missed_live_bytes) == 128, "the third line");
+_Static_assert(offsetof(struct ledger_figures, peak) == 192, "the fourth line");
 
 /* The key of figures. */
 struct figures_key {
@@ -110,10 +112,13 @@ static inline const uint32_t *figures_table_home(const struct figures_table *tab
     return &table->index.slots[figures_key_hash(key) & (table->index.size - 1)];
 }
 
-/* The lines of an item that an allocation changes, a free, and the first change after a peak. */
-#define FIGURES_LINES_ALLOCATED 1u
-#define FIGURES_LINES_FREED 2u
-#define FIGURES_LINES 3u
+/* The lines of an item, as bits: what an allocation changes, what a free does, both with p < 1, and
+ * the first change after a peak. */
+#define FIGURES_LINE_ALLOCATED 1u
+#define FIGURES_LINE_FREED 2u
+#define FIGURES_LINE_OPEN 4u
+#define FIGURES_LINE_PEAK 8u
+#define FIGURES_LINES 4u
 
 /* Prefetch, in this order, what figures_table_find() reads, and what an event changes. */
 PREFETCHING figures_table_prefetch_index(const struct figures_table *table, struct figures_key key)
@@ -125,8 +130,9 @@ PREFETCHING figures_table_prefetch_item(const struct figures_table *table, uint3
                                         unsigned lines)
 {
     const char *item = (const char *)&table->items[index];
-    for (unsigned i = 0; i < lines; i++)
-        __builtin_prefetch(item + i * 64, 1);
+    for (unsigned i = 0; i < FIGURES_LINES; i++)
+        if ((lines & 1u << i) != 0)
+            __builtin_prefetch(item + i * 64, 1);
 }
 
 PREFETCHING figures_table_prefetch_found(const struct figures_table *table, struct figures_key key,

@@ -604,18 +604,19 @@ static void prefetch_batch(struct ledger *ledger, const struct heap_event *event
     bool large = has_large_tables(ledger);
     /* A heap that leaves peaks all the time stores figures at peaks all the time. */
     bool peaks = ledger->heaps[0].epoch != ledger->batch_epoch;
-    unsigned allocated = peaks ? FIGURES_LINES : FIGURES_LINES_ALLOCATED;
-    unsigned freed = peaks ? FIGURES_LINES : FIGURES_LINES_FREED;
+    unsigned changed = FIGURES_LINE_ALLOCATED |
+                       (ledger->heaps[0].split.begun ? FIGURES_LINE_OPEN : 0) |
+                       (peaks ? FIGURES_LINE_FREED | FIGURES_LINE_PEAK : 0);
     ledger->batch_epoch = ledger->heaps[0].epoch;
     if (large)
         prefetch_live(ledger, events, count);
     find_cached(ledger, events, count, found, &missed);
     for (size_t i = 0; large && i < count; i++)
         if (found[i] != FIGURES_NONE)
-            figures_table_prefetch_item(&ledger->figures, found[i], allocated);
-    find_missed(ledger, events, allocated, found, &missed);
+            figures_table_prefetch_item(&ledger->figures, found[i], changed);
+    find_missed(ledger, events, changed, found, &missed);
     if (large)
-        prefetch_freed(ledger, events, count, freed);
+        prefetch_freed(ledger, events, count, changed | FIGURES_LINE_FREED);
 }
 
 static int apply_batch(struct ledger *ledger, const struct heap_event *events, size_t count)

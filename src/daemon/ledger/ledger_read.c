@@ -82,13 +82,14 @@ void ledger_close_figures(struct ledger_figures *figures, const struct ledger_he
     /* The mean lifetime stays. */
     if (freed_count > 0)
         sums->lifetime_ms_sum *= sums->freed_count / freed_count;
-    figures->peak.bytes = corrected(figures->peak.bytes, ratio.bytes, open->peak.bytes);
-    figures->peak.count = corrected(figures->peak.count, ratio.count, open->peak.count);
+    figures->peak.bytes = corrected(figures->peak.bytes, ratio.bytes, figures->open_peak.bytes);
+    figures->peak.count = corrected(figures->peak.count, ratio.count, figures->open_peak.count);
     figures->missed_peak_bytes =
-        corrected(figures->missed_peak_bytes, ratio.bytes, open->peak.bytes);
+        corrected(figures->missed_peak_bytes, ratio.bytes, figures->open_peak.bytes);
     figures->missed_live_bytes = corrected(figures->missed_live_bytes, ratio.bytes,
                                            open->allocated.bytes - open->freed.bytes);
     figures->open = (struct figures_open){0};
+    figures->open_peak = (struct ledger_amount){0};
     figures->period = heap->calibration.closed;
 }
 

@@ -88,8 +88,8 @@ static inline void ledger_note_peak(struct ledger_figures *figures, uint64_t epo
 {
     const struct trace_figures *sums = &figures->sums;
     figures->missed_peak_bytes = figures->missed_live_bytes;
-    figures->open.peak.bytes = figures->open.allocated.bytes - figures->open.freed.bytes;
-    figures->open.peak.count = figures->open.allocated.count - figures->open.freed.count;
+    figures->open_peak.bytes = figures->open.allocated.bytes - figures->open.freed.bytes;
+    figures->open_peak.count = figures->open.allocated.count - figures->open.freed.count;
     figures->epoch = epoch;
     figures->peak.bytes = sums->allocated_bytes - sums->freed_bytes;
     figures->peak.count = sums->allocated_count - sums->freed_count;
