@@ -24,6 +24,8 @@
  * header is 0, the record was reserved but its writer has not reached step 2, and nothing after it
  * can be read.
  *
+ * docs/ring.md has each state, who may change it, and why the totals are right.
+ *
  * The daemon trusts nothing here. It keeps its own copy of `consumed`, and checks each length
  * against the reserved bytes. The client trusts the daemon.
  */
@@ -34,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 12
+#define RING_VERSION 13
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)
@@ -82,6 +84,7 @@ enum ring_client_state {
     RING_CLIENT_TIMED_OUT = 3,   /* waited block_client_timeout_us, and the ring was still full */
     RING_CLIENT_DAEMON_GONE = 4, /* waited, and the daemon's heartbeat did not change */
     RING_CLIENT_EXITED = 5,      /* ran its destructor: a normal exit */
+    RING_CLIENT_HELD = 6, /* set by the daemon: a thread was kept from running inside a record */
 };
 
 /* Whether the daemon can unwind through a module's code for which the client has no CFI. */
@@ -177,6 +180,10 @@ struct ring_control {
     /* Written by the daemon: the processor time that it has spent on consuming this ring; 0:
      * unknown. */
     uint64_t consuming_ns;
+
+    /* Written by each producer that waits for space, several times a second: CLOCK_MONOTONIC. It
+     * stands still while the whole process does. */
+    uint64_t waiting_ms;
 };
 
 /* Return a request to double the first interval so many times. `last` is the one before: each

@@ -78,6 +78,19 @@ static void test_abandoned_place_without_header_is_stepped_over_in_time(void **s
     assert_int_equal(1, seen.events);
 }
 
+#define WAIT_SLICE_MS 50 /* of the client's waiting threads */
+
+/* Look at the ring while a thread of the process waits for space. */
+static bool unstick_after_waiting(unsigned milliseconds)
+{
+    bool is_free = false;
+    for (; milliseconds >= WAIT_SLICE_MS && !is_free; milliseconds -= WAIT_SLICE_MS) {
+        reader.control->waiting_ms += WAIT_SLICE_MS;
+        is_free = ring_reader_unstick(&reader, 100000);
+    }
+    return is_free;
+}
+
 static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
 {
     (void)state;
@@ -89,7 +102,10 @@ static void test_writer_at_work_is_waited_for_while_nobody_waits(void **state)
     assert_false(ring_reader_unstick(&reader, 100000));
     reader.control->threads_used = 2;
     reader.threads[1].in_ring = RING_WAITS;
-    assert_true(ring_reader_unstick(&reader, 100000));
+    assert_false(ring_reader_unstick(&reader, 100000));
+    assert_false(unstick_after_waiting(RING_ABANDONED_SOME_WAIT_MS - WAIT_SLICE_MS));
+    assert_false(unstick_after_waiting(WAIT_SLICE_MS)); /* it seems to be left */
+    assert_true(unstick_after_waiting(WAIT_SLICE_MS));
 }
 
 /* Return a tid that none of our threads has. */
@@ -156,13 +172,47 @@ static void test_record_of_a_thread_that_does_not_run_is_waited_for(void **state
     kill(child, SIGSTOP);
     assert_int_equal(child, waitpid(child, NULL, WUNTRACED));
     assert_false(ring_reader_unstick(&reader, 1000));
-    assert_false(ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS));
-    assert_false(ring_reader_unstick(&reader, 1000 + RING_UNSCHEDULED_MS - 1));
+    assert_false(ring_reader_unstick(&reader, 1000 + 10 * RING_UNSCHEDULED_MS));
+    assert_false(unstick_after_waiting(RING_UNSCHEDULED_MS - WAIT_SLICE_MS));
+    assert_int_equal(0, reader.control->stopping);
     kill(child, SIGCONT);
-    while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
+    while (!unstick_after_waiting(WAIT_SLICE_MS))
         usleep(10000); /* it runs without finishing */
     assert_true(drain(false) > 0);
     assert_int_equal(1, seen.events);
+    end_writer(child);
+}
+
+/* The session ends if others wait for such a thread, and its record stays its own. */
+static void test_threads_do_not_wait_for_ever_for_one_that_does_not_run(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(false);
+    reader.control->client_state = RING_CLIENT_RUNNING;
+    kill(child, SIGSTOP);
+    assert_int_equal(child, waitpid(child, NULL, WUNTRACED));
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(unstick_after_waiting(RING_UNSCHEDULED_MS));
+    assert_int_equal(RING_CLIENT_HELD, reader.control->client_state);
+    assert_int_equal(1, reader.control->stopping);
+    assert_int_equal(0, drain(false));
+    assert_int_equal(0, reader.control->consumed);
+    end_writer(child);
+}
+
+/* The thread between its reservation and its header is one of those that say that they write. */
+static void test_place_of_a_thread_that_does_not_run_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(false);
+    kill(child, SIGSTOP);
+    assert_int_equal(child, waitpid(child, NULL, WUNTRACED));
+    ((union record_header *)reader.data)->word = 0;
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(unstick_after_waiting(RING_UNSCHEDULED_MS - WAIT_SLICE_MS));
+    reader.threads[0].in_ring = RING_AWAY;
+    assert_false(unstick_after_waiting(WAIT_SLICE_MS));
+    assert_true(unstick_after_waiting(WAIT_SLICE_MS));
     end_writer(child);
 }
 
@@ -171,8 +221,25 @@ static void test_record_of_a_thread_that_sleeps_was_left(void **state)
     (void)state;
     pid_t child = begin_writer(true);
     assert_false(ring_reader_unstick(&reader, 1000));
-    while (!ring_reader_unstick(&reader, 1000 + RING_ABANDONED_SOME_WAIT_MS))
+    while (!unstick_after_waiting(RING_ABANDONED_SOME_WAIT_MS))
         usleep(1000); /* until it sleeps */
+    end_writer(child);
+}
+
+/* In a frozen cgroup each thread seems to sleep, and none waits for space any more. */
+static void test_record_of_a_frozen_process_is_waited_for(void **state)
+{
+    (void)state;
+    pid_t child = begin_writer(false);
+    kill(child, SIGSTOP);
+    assert_int_equal(child, waitpid(child, NULL, WUNTRACED));
+    assert_false(ring_reader_unstick(&reader, 1000));
+    assert_false(unstick_after_waiting(RING_UNSCHEDULED_MS / 2));
+    end_writer(child);
+    child = begin_writer(true);
+    reader.threads[0].tid = (uint32_t)child;
+    for (int i = 0; i < 100; i++, usleep(1000))
+        assert_false(ring_reader_unstick(&reader, 100000 + 1000 * (uint64_t)i));
     end_writer(child);
 }
 
@@ -187,7 +254,10 @@ int main(void)
         RING_TEST(test_abandoned_place_without_header_is_stepped_over_in_time),
         RING_TEST(test_record_of_an_ended_thread_is_stepped_over),
         RING_TEST(test_record_of_a_thread_that_does_not_run_is_waited_for),
+        RING_TEST(test_threads_do_not_wait_for_ever_for_one_that_does_not_run),
+        RING_TEST(test_place_of_a_thread_that_does_not_run_is_waited_for),
         RING_TEST(test_record_of_a_thread_that_sleeps_was_left),
+        RING_TEST(test_record_of_a_frozen_process_is_waited_for),
         RING_TEST(test_writer_at_work_is_waited_for_while_nobody_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

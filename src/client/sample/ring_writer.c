@@ -263,6 +263,7 @@ static __attribute__((noinline)) bool wait_for_space(struct ring_thread *thread,
         struct timespec slice = {.tv_nsec = (long)slice_us * 1000};
         system_call(CALL_WAIT_FOR_SPACE, &control->space_futex, seen, &slice);
         waited_us = clock_now_us() - began_us;
+        store_relaxed(&control->waiting_ms, (began_us + waited_us) / 1000);
         if (load_relaxed(&control->stopping) != 0) {
             leave_session();
             break;

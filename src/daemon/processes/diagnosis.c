@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/processes/program.h"
+#include "daemon/ring/ring_reader.h"
 #include "util/remark.h"
 #include "wire/handshake.h"
 
@@ -59,6 +60,12 @@ static void explain_end(const struct diagnosis_facts *facts, char *text, size_t 
     case RING_CLIENT_TIMED_OUT:
         say("The process waited longer for the profiler than --block-client-timeout allows: the "
             "profile ends there. Allow more, or use a larger --shmem-size or interval (-i).");
+        break;
+    case RING_CLIENT_HELD:
+        say("A thread of the process was kept from running for %d s while it wrote a record, and "
+            "others waited for it (a debugger stopped it, or the machine was overloaded): the "
+            "profile ends there.",
+            RING_UNSCHEDULED_MS / 1000);
         break;
     case RING_CLIENT_DAEMON_GONE:
         say("The profiler gave no sign of life for 5 s while the process waited for it (it was "

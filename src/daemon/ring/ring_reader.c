@@ -624,23 +624,89 @@ static bool was_not_run(const struct ring_reader *reader, uint32_t slot)
            ticks - reader->stuck_ticks < TICKS_OF_A_RECORD;
 }
 
-/* Return how long to wait for an unfinished record, given what the threads are doing in the ring.
- * This alone proves nothing: a signal handler that wrote a record of its own may have reset its
- * thread's `in_ring`. */
-static uint64_t patience_ms(const struct ring_reader *reader)
+/* Return whether a thread may stand between its reservation and its header. Few threads write at
+ * one moment. */
+static bool one_may_have_reserved(const struct ring_reader *reader, uint32_t threads)
 {
-    uint32_t threads = load_relaxed(&reader->control->threads_used), waiting = 0;
-    if (threads > RING_THREADS_MAX)
-        threads = RING_THREADS_MAX;
-    bool someone_writes = false;
+    uint64_t ticks;
+    char state;
     for (uint32_t i = 0; i < threads; i++) {
-        uint32_t does = load_relaxed(&reader->threads[i].in_ring);
-        waiting += does == RING_WAITS;
-        someone_writes = someone_writes || (does == RING_WRITES && !is_gone(reader, i));
+        if (load_relaxed(&reader->threads[i].in_ring) == RING_WRITES &&
+            read_thread_stat(reader, i, &state, &ticks) && state != 'S')
+            return true;
     }
-    if (waiting == 0)
-        return someone_writes ? UINT64_MAX : RING_ABANDONED_MS;
-    return waiting == threads ? RING_ABANDONED_ALL_WAIT_MS : RING_ABANDONED_SOME_WAIT_MS;
+    return false;
+}
+
+/* What the threads do in the ring. This alone proves nothing: a signal handler that wrote a record
+ * of its own may have reset its thread's `in_ring`. */
+struct writers {
+    uint32_t threads, waiting;
+    bool someone_writes;
+};
+
+static struct writers find_writers(const struct ring_reader *reader)
+{
+    struct writers writers = {.threads = load_relaxed(&reader->control->threads_used)};
+    if (writers.threads > RING_THREADS_MAX)
+        writers.threads = RING_THREADS_MAX;
+    for (uint32_t i = 0; i < writers.threads; i++) {
+        uint32_t does = load_relaxed(&reader->threads[i].in_ring);
+        writers.waiting += does == RING_WAITS;
+        writers.someone_writes =
+            writers.someone_writes || (does == RING_WRITES && !is_gone(reader, i));
+    }
+    return writers;
+}
+
+/* A waiting thread that runs writes its time twice as often as this, at least. */
+#define WAITING_STEP_MS 100
+
+/* Add the time for which threads have waited. While the process is stopped, they do not. */
+static void count_waiting(struct ring_reader *reader)
+{
+    uint64_t waiting_ms = load_relaxed(&reader->control->waiting_ms);
+    int64_t step_ms = (int64_t)(waiting_ms - reader->waiting_ms);
+    reader->waiting_ms = waiting_ms;
+    if (step_ms > 0)
+        reader->waited_ms += step_ms < WAITING_STEP_MS ? (uint64_t)step_ms : WAITING_STEP_MS;
+}
+
+/* End the session for this process: its threads wait for one that does not run. */
+static void end_held(struct ring_reader *reader)
+{
+    uint32_t running = RING_CLIENT_RUNNING;
+    cas_relaxed(&reader->control->client_state, &running, (uint32_t)RING_CLIENT_HELD);
+    ring_reader_stop(reader);
+}
+
+/* Return whether nobody will finish the record at the head of the ring, which has this header. */
+static bool is_left(struct ring_reader *reader, union record_header header, uint64_t monotonic_ms)
+{
+    uint64_t stuck_ms = monotonic_ms - reader->stuck_since_ms;
+    bool is_known = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX;
+    if (is_known && is_gone(reader, header.thread))
+        return true;
+    struct writers writers = find_writers(reader);
+    if (writers.waiting == 0 && writers.someone_writes)
+        return false;
+    if (writers.waiting > 0 && writers.waiting == writers.threads)
+        return stuck_ms >= RING_ABANDONED_ALL_WAIT_MS;
+    if (writers.waiting > 0 ? reader->waited_ms < RING_ABANDONED_SOME_WAIT_MS
+                            : stuck_ms < RING_ABANDONED_MS)
+        return false;
+    if (is_known ? was_not_run(reader, header.thread)
+                 : one_may_have_reserved(reader, writers.threads)) {
+        reader->left_ms = UINT64_MAX;
+        if (reader->waited_ms >= RING_UNSCHEDULED_MS)
+            end_held(reader);
+        return false;
+    }
+    /* In a frozen cgroup each thread seems to sleep. If threads still waited after this one did,
+     * it was not so. */
+    if (reader->left_ms == UINT64_MAX)
+        reader->left_ms = reader->waited_ms;
+    return writers.waiting == 0 || reader->waited_ms > reader->left_ms;
 }
 
 bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
@@ -654,20 +720,18 @@ bool ring_reader_unstick(struct ring_reader *reader, uint64_t monotonic_ms)
         reader->stuck_since_ms = monotonic_ms;
         reader->stuck_ticks = 0;
     }
+    count_waiting(reader);
     const uint8_t *at = reader->data + (begin & (reader->data_bytes - 1));
     union record_header header = {.word = load_acquire((const uint64_t *)at)};
-    bool is_known = header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX;
     if (is_new) {
         char state;
-        if (is_known)
+        reader->waited_ms = 0;
+        reader->left_ms = UINT64_MAX;
+        if (header.type == RECORD_BUSY && header.thread < RING_THREADS_MAX)
             read_thread_stat(reader, header.thread, &state, &reader->stuck_ticks);
         return false;
     }
-    bool left = is_known && is_gone(reader, header.thread);
-    uint64_t waited_ms = monotonic_ms - reader->stuck_since_ms;
-    if (!left && waited_ms < patience_ms(reader))
-        return false;
-    if (!left && is_known && waited_ms < RING_UNSCHEDULED_MS && was_not_run(reader, header.thread))
+    if (!is_left(reader, header, monotonic_ms))
         return false;
 
     header.word = load_acquire((const uint64_t *)at); /* it may be finished by now */

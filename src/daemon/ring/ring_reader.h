@@ -85,6 +85,9 @@ struct ring_reader {
     uint64_t stuck_at; /* value of `consumed` when an unfinished record was first seen there */
     uint64_t stuck_since_ms;
     uint64_t stuck_ticks;  /* processor time that the record's thread had used by then */
+    uint64_t waiting_ms;   /* as the control page had it last */
+    uint64_t waited_ms;    /* time for which threads have waited since, while the process ran */
+    uint64_t left_ms;      /* waited_ms when the record seemed to be left; UINT64_MAX: it did not */
     uint32_t generation;   /* of modules, as the client counts; 0: the first */
     uint32_t asked;        /* the last value of asked_doublings */
     uint64_t consuming_ns; /* processor time spent on this ring, as far as it was noted */
@@ -133,12 +136,13 @@ ssize_t ring_reader_drain(struct ring_reader *reader, bool dead, const struct ri
  *
  *   ALL_WAIT     if all threads that ever existed wait for space: none is left to finish it
  *   SOME_WAIT    if some threads wait: longer than a scheduler keeps a thread from running (a
- *                cgroup's quota: 100 ms)
+ *                cgroup's quota: 100 ms). This is time in which they did run (ring_control)
  *   ABANDONED    if no thread waits, and none claims to be writing; if one does, there is no limit
- *   UNSCHEDULED  if its thread has not run since: it is still in the middle of the record, and
- *                after a skip would write into space that belongs to another record by then
  *
- * A record whose thread has ended (reader->process) is skipped at once.
+ * A record whose thread has ended (reader->process) is skipped at once. A record whose thread has
+ * not run since is never skipped: the thread is still in the middle of it, and would later write
+ * into space that belongs to another record by then. If others wait for it for UNSCHEDULED, the
+ * session ends for this process.
  */
 #define RING_ABANDONED_ALL_WAIT_MS 20
 #define RING_ABANDONED_SOME_WAIT_MS 200
