@@ -232,13 +232,16 @@ static bool attach_instead(struct session *session, const struct process_info *i
 }
 
 /* Time to read a program's file while the process waits for the answer to its hello, for which the
- * daemon gives a session 0.9 s (hello_routing.c). */
+ * daemon gives a session 0.9 s (hello_routing.c); and before the command starts, when nobody does.
+ */
 #define READ_PROGRAM_MS 800
+#define READ_COMMAND_MS 5000
 
 /* Read a program's file. That takes 20 ms for 100,000 symbols, and the process waits; so remember
  * the latest programs, for a build starts the same few by the thousand. Return false if the file
  * reader failed, or took too long. */
-static bool read_program_at(struct session *session, struct program *program, const char *path)
+static bool read_program_at(struct session *session, struct program *program, const char *path,
+                            unsigned deadline_ms)
 {
     struct stat file;
     struct known_program *known = session->programs;
@@ -253,7 +256,7 @@ static bool read_program_at(struct session *session, struct program *program, co
             return !known[i].is_unread;
         }
     }
-    int code = program_read_within(program, path, READ_PROGRAM_MS);
+    int code = program_read_within(program, path, deadline_ms);
     if (code < 0)
         *program = (struct program){0};
     known[session->next_program++ % SESSION_PROGRAMS_KNOWN] = (struct known_program){
@@ -265,14 +268,14 @@ static bool read_program(struct session *session, struct program *program, pid_t
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
-    return read_program_at(session, program, path);
+    return read_program_at(session, program, path, READ_PROGRAM_MS);
 }
 
 void session_prepare(struct session *session, const char *program)
 {
     struct program unused;
     if (program[0] != 0)
-        read_program_at(session, &unused, program);
+        read_program_at(session, &unused, program, READ_COMMAND_MS);
     /* The command begins in our cgroup. It stays watched until the end of the session. */
     cgroup_watch_take(&session->cgroups, getpid());
 }
@@ -356,9 +359,7 @@ static int join(struct session *session, struct process_info *info, struct targe
              (int)sizeof(target->attach_failure) - 1, failure.message);
     target_note_program(target, &program);
     if (!is_read)
-        snprintf(target->attach_remark, sizeof(target->attach_remark),
-                 "The program's file could not be read in time: it is unknown whether it has an "
-                 "allocator of its own, whose allocations would be missing.");
+        target_note_unread_program(target);
     if (session->of_command)
         unprofiled_note_profiled(&session->unprofiled, pid);
     if (old != NULL)

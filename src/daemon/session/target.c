@@ -577,6 +577,14 @@ void target_note_program(struct target *target, const struct program *program)
                    "That was not possible: %s.", target->attach_failure);
 }
 
+void target_note_unread_program(struct target *target)
+{
+    snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "one of its own, perhaps");
+    snprintf(target->attach_remark, sizeof(target->attach_remark),
+             "The program's file could not be read in time: it is unknown whether it has an "
+             "allocator of its own, whose allocations would be missing.");
+}
+
 /* Texts that a dump's request points to. */
 struct dump_texts {
     char remark[DIAGNOSIS_BYTES_MAX];
@@ -602,9 +610,15 @@ static void make_texts(const struct target *target, const struct target_end *end
 
 static uint32_t client_error_of(enum ring_client_state state)
 {
-    return state == RING_CLIENT_TIMED_OUT     ? TRACE_CLIENT_TIMED_OUT
-           : state == RING_CLIENT_DAEMON_GONE ? TRACE_CLIENT_PROFILER_SILENT
-                                              : 0;
+    switch (state) {
+    case RING_CLIENT_TIMED_OUT:
+    case RING_CLIENT_HELD:
+        return TRACE_CLIENT_TIMED_OUT;
+    case RING_CLIENT_DAEMON_GONE:
+        return TRACE_CLIENT_PROFILER_SILENT;
+    default:
+        return 0;
+    }
 }
 
 static void fill_losses(const struct target *target, const struct ring_totals *totals,

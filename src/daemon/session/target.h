@@ -43,7 +43,7 @@ struct target {
 
     /* What its client reports. */
     struct ring_reader reader;
-    bool has_ring; /* false when no more records can come */
+    bool has_ring;  /* false when no more records can come */
     int drain_code; /* why target_drain_meanwhile() failed; 0: it did not */
     bool corrupted, out_of_memory, hit_guardrail;
     struct ring_totals totals; /* as last read */
@@ -146,6 +146,9 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
 
 /* Note what the program's file shows about its allocator. */
 void target_note_program(struct target *target, const struct program *program);
+/* The file could not be read in time: whether the program has an allocator of its own is unknown.
+ */
+void target_note_unread_program(struct target *target);
 
 /* Read all records from the ring. Return the number of bytes. `dead`: nobody writes any more. */
 uint64_t target_drain(struct target *target, bool dead);
