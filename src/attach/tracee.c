@@ -332,6 +332,29 @@ static void check_stop(struct tracee_thread *thread)
     tracee_request(PTRACE_CONT, thread->tid, NULL, (void *)(intptr_t)signal);
 }
 
+struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
+{
+    if (!thread->stopped || thread->gone)
+        return NULL;
+    if (!thread->has_registers && registers_read(thread->tid, &thread->registers) < 0)
+        return NULL;
+    thread->has_registers = true;
+    return &thread->registers;
+}
+
+/* Let a call that our stop would end with EINTR be made again. Return false if it fails. This is
+ * written at once: so the call does not fail either if the profiler is killed meanwhile. */
+static bool restart_call(struct tracee_thread *thread)
+{
+    struct user_regs_struct *registers = tracee_registers(thread);
+    if (registers == NULL)
+        return true;
+    enum registers_call call = registers_restart_call(thread->tid, registers);
+    if (call == REGISTERS_CALL_RESTARTS)
+        registers_write(thread->tid, registers);
+    return call != REGISTERS_CALL_FAILS;
+}
+
 /* Return the nanoseconds that the thread has run so far; 0: unknown. */
 static unsigned long long time_on_processor(const struct tracee *tracee, pid_t tid)
 {
@@ -438,8 +461,10 @@ static int wait_all(struct tracee *tracee)
         struct tracee_thread *missing = NULL;
         for (size_t i = 0; i < tracee->thread_count; i++) {
             struct tracee_thread *thread = &tracee->threads[i];
-            if (!thread->gone && !thread->stopped)
+            if (!thread->gone && !thread->stopped) {
                 check_stop(thread);
+                restart_call(thread);
+            }
             if (!thread->gone && !thread->stopped)
                 missing = thread;
         }
@@ -510,35 +535,12 @@ int tracee_stop(struct tracee *tracee)
     return code;
 }
 
-struct user_regs_struct *tracee_registers(struct tracee_thread *thread)
-{
-    if (!thread->stopped || thread->gone)
-        return NULL;
-    if (!thread->has_registers && registers_read(thread->tid, &thread->registers) < 0)
-        return NULL;
-    thread->has_registers = true;
-    return &thread->registers;
-}
-
-/* Let a call that our stop would end with EINTR be made again. Return false if it fails. */
-static bool restart_call(struct tracee_thread *thread)
-{
-    struct user_regs_struct *registers = tracee_registers(thread);
-    if (registers == NULL)
-        return true;
-    enum registers_call call = registers_restart_call(thread->tid, registers);
-    thread->moved |= call == REGISTERS_CALL_RESTARTS;
-    return call != REGISTERS_CALL_FAILS;
-}
-
 /* Release a seized thread if it has stopped by now. Return false if it has not. */
 static bool release_if_stopped(pid_t tid)
 {
     struct tracee_thread thread = {.tid = tid};
     check_stop(&thread);
     restart_call(&thread);
-    if (thread.moved)
-        registers_write(tid, &thread.registers);
     if (thread.stopped)
         tracee_request(PTRACE_DETACH, tid, NULL, NULL);
     return thread.stopped || thread.gone;
