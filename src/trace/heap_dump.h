@@ -45,6 +45,7 @@ struct trace_heap_dump {
      * calibrated. */
     double sampled_bytes, sampled_calls;
     double calibration_ratio; /* the most by which missed bytes were multiplied; 0: unknown */
+    uint64_t image;           /* as in struct trace_process; 0: unknown */
     double peak_live_bytes, peak_live_count;
     /* The highest estimate of live bytes, and the count of that moment, whose bias the peak above
      * does not have; 0: the same. */

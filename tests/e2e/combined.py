@@ -197,6 +197,49 @@ def test_lost_meaning():
     check("kept 2000" in stacks(write("kept names.trace", clocks(1, 1), *keeps)).decode(), "names are forgotten")
 
 
+SUMS = "SELECT sum(count), sum(size) FROM heap_profile_allocation WHERE count > 0"
+
+
+def period(pid, bytes_ever, count, begin, end, index, calls=None):
+    """A dump as Perfetto's recorder times it: it begins when the one before ended."""
+    body = tables("grows") if index == 0 else b""
+    extra = field(15, begin) + (field(5, field(2, calls)) if calls is not None else b"")
+    heap = heap_samples(pid, [sample(1, bytes_ever, 0, count)], timestamp=end, extra=extra)
+    return packet(body + profile_packet([heap], index=index), timestamp=end, sequence=7, flags=NEEDED if index else CLEARED)
+
+
+def test_lost_between():
+    """A dump that is lost in the middle does not make the next one another heap, whose figures would count again."""
+    dumps = [period(PROFILED, 100 * n, n, 100 * n, 100 * n + 100, n - 1, calls=n) for n in range(1, 8)]
+    whole = write("between.trace", clocks(1, 1), *dumps)
+    path = write("between lost.trace", clocks(1, 1), *dumps[:3], *dumps[4:])
+    found = report(path)
+    check([h["total"]["alloc_space"]["estimate"] for h in found["heaps"]] == [700], f"{found['heaps']}")
+    check("1 packets of samples are missing" in found["warning"], found["warning"])
+    check(rows(path, SUMS) == rows(whole, SUMS) == [[7, 700]], f"{rows(path, SUMS)} {rows(whole, SUMS)}")
+    # The next client of the same pid begins at 0, whatever was lost.
+    other = [period(PROFILED, 10 * n, n, 1000 + 100 * n, 1100 + 100 * n, n + 7, calls=n) for n in range(1, 4)]
+    found = report(write("between clients.trace", clocks(1, 1), *dumps, *other))
+    check([h["total"]["alloc_space"]["estimate"] for h in found["heaps"]] == [700, 30], f"{found['heaps']}")
+
+    # The same with a recording of ours.
+    script = "for (1..40) { push @kept, 'x' x 100_000; select undef, undef, undef, 0.05 }"
+    call(TOOL, "host", "-q", "-o", at("growing"), "-i", "1", "-c", "100", "--", "perl", "-e", script)
+    with open(os.path.join(at("growing"), "symbolized-trace"), "rb") as file:
+        packets = [body for _, body in fields(file.read())]
+    profiles = [n for n, body in enumerate(packets) if any(number == 37 for number, _ in fields(body))]
+    if not check(len(profiles) >= 5, f"{len(profiles)} dumps"):
+        return
+    del packets[profiles[len(profiles) // 2]]
+    lost = write("growing lost.trace", *(field(1, body) for body in packets))
+    before, after = report(at("growing")), report(lost)
+    check(len(after["heaps"]) == len(before["heaps"]) == 1, f"{len(after['heaps'])} heaps")
+    check(after["heaps"][0]["exact_calls"] == before["heaps"][0]["exact_calls"], "exact calls")
+    ever, ever_before = (rows(path, SUMS)[0][1] for path in (lost, at("growing")))
+    check(0.9 * ever_before < ever <= ever_before, f"{ever} of {ever_before} bytes")
+    check("missing" in after["warning"], after["warning"])
+
+
 def service_packets(heap_buffer, losses):
     """The configuration and the statistics of a service's session; losses: {field of BufferStats: count} of each buffer."""
     def source(name, buffer):

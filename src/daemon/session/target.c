@@ -648,6 +648,7 @@ static struct trace_heap_dump make_status(const struct target *target, const str
     uint64_t walks_failed = ledger_counts(target->ledger).walks_failed;
     struct trace_heap_dump status = {
         .pid = target->info.pid,
+        .image = target->image,
         .heap_name = target->superseded ? texts->program : NULL,
         .start_timestamp_ns =
             target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),

@@ -85,6 +85,8 @@ struct builder {
         bool steady; /* most of its last dump's samples were the same as in the previous dump */
         /* Of the last dump packet. */
         uint64_t timestamp_ns, start_timestamp_ns;
+        uint64_t image, exact_calls, heap_samples;
+        size_t sequence; /* index */
         bool final;
     } * heaps; /* like the profile's heaps, for those that packets described */
     size_t heap_count, heaps_capacity;

@@ -79,6 +79,7 @@ static const struct proto_member head_members[] = {
     HEAD_MEMBER(SAMPLED_BYTES, sampled_bytes),
     HEAD_MEMBER(SAMPLED_CALLS, sampled_calls),
     HEAD_MEMBER(CALIBRATION_RATIO, calibration_ratio),
+    HEAD_MEMBER(IMAGE, image),
     HEAD_MEMBER(PEAK_HIGHEST_BYTES, peak_highest_bytes),
     HEAD_MEMBER(PEAK_HIGHEST_COUNT, peak_highest_count),
     HEAD_MEMBER(UNSENT_RING_BYTES, unsent_bytes_of_ring),
@@ -122,13 +123,24 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
 }
 
 /* Return whether a dump continues a heap of the same pid and name. A dump covers the time since the
- * previous dump, or since the heap began. After an exec, the same pid starts anew. */
-static bool continues_heap(const struct builder_heap *heap, const struct trace_heap_dump *status)
+ * previous dump, or since the heap began. After an exec, the same pid starts anew. If packets were
+ * lost, a dump between may be one of them: a heap's counters only grow, and a new one's begin at
+ * 0. */
+static bool continues_heap(const struct builder *builder, const struct builder_heap *heap,
+                           const struct builder_sequence *sequence,
+                           const struct trace_heap_dump *status)
 {
+    bool is_of_sequence = heap->sequence == (size_t)(sequence - builder->sequences);
     if (status->timestamp_ns == heap->timestamp_ns &&
         status->start_timestamp_ns == heap->start_timestamp_ns)
         return true;
-    return !heap->final && status->start_timestamp_ns <= heap->timestamp_ns;
+    if (heap->final)
+        return false;
+    if (heap->image != 0 && status->image != 0 && is_of_sequence)
+        return heap->image == status->image;
+    return status->start_timestamp_ns <= heap->timestamp_ns ||
+           (sequence->has_lost && is_of_sequence && status->exact_calls >= heap->exact_calls &&
+            status->heap_samples >= heap->heap_samples);
 }
 
 /* Return the key of a pid and the first `length` bytes of a heap's name. */
@@ -155,7 +167,8 @@ static uint32_t find_before_exec(struct builder *builder, const struct trace_hea
     return heap;
 }
 
-static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump *status)
+static uint32_t find_heap(struct builder *builder, const struct builder_sequence *sequence,
+                          const struct trace_heap_dump *status)
 {
     struct profile *profile = builder->profile;
     uint64_t key[] = {builder_pid_key(builder, status->pid), (uint64_t)(uintptr_t)status->heap_name,
@@ -165,7 +178,7 @@ static uint32_t find_heap(struct builder *builder, const struct trace_heap_dump 
         return (uint32_t)(id - 1);
     uint64_t name = name_key(builder, status->pid, status->heap_name, strlen(status->heap_name));
     uint32_t newest = id_map_find(&builder->newest_heaps, name);
-    if (newest != ID_MAP_NONE && continues_heap(&builder->heaps[newest], status))
+    if (newest != ID_MAP_NONE && continues_heap(builder, &builder->heaps[newest], sequence, status))
         return newest;
     uint32_t renamed = find_before_exec(builder, status);
     if (renamed != ID_MAP_NONE) {
@@ -250,12 +263,16 @@ static struct pending_dump *known_pending(struct builder *builder,
 static struct pending_dump *find_pending(struct builder *builder, struct builder_sequence *sequence,
                                          const struct trace_heap_dump *status, uint64_t packet_ns)
 {
-    uint32_t heap = find_heap(builder, status);
+    uint32_t heap = find_heap(builder, sequence, status);
     if (heap == PROFILE_NONE)
         return NULL;
     struct builder_heap *state = &builder->heaps[heap];
     state->timestamp_ns = status->timestamp_ns;
     state->start_timestamp_ns = status->start_timestamp_ns;
+    state->image = status->image;
+    state->exact_calls = status->exact_calls;
+    state->heap_samples = status->heap_samples;
+    state->sequence = (size_t)(sequence - builder->sequences);
     state->final |= status->final;
     note_pid(builder, sequence, status->pid);
     builder->profile->heaps[heap].packet_boottime_ns = packet_ns;
@@ -340,24 +357,21 @@ static int take_profile_field(struct builder *builder, struct builder_sequence *
     return 0;
 }
 
-int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
-                           struct proto_span packet, uint64_t packet_ns)
+/* Read the packet's place among those of its sequence, and note what is missing before it. Return
+ * whether its snapshot continues in the next one. */
+static bool take_place(struct builder *builder, struct builder_sequence *sequence,
+                       struct proto_span packet)
 {
-    struct proto_span again = packet;
     struct proto_field field;
     uint64_t index = 0;
     bool continued = false, has_index = false;
-    int status = 0, code = 0;
-    while (builder->error == 0 && (status = proto_next(&packet, &field)) > 0) {
-        if (field.number == PB_PROFILE_PACKET_CONTINUED) {
+    while (proto_next(&packet, &field) > 0) {
+        if (field.number == PB_PROFILE_PACKET_CONTINUED)
             continued = field.value != 0;
-        } else if (field.number == PB_PROFILE_PACKET_INDEX) {
-            index = field.value;
-            has_index = true;
-        } else {
-            int result = take_profile_field(builder, sequence, &field, packet_ns);
-            code = code == 0 ? result : code;
-        }
+        if (field.number != PB_PROFILE_PACKET_INDEX)
+            continue;
+        index = field.value;
+        has_index = true;
     }
     /* Recorders count from 0. */
     if (has_index && index > sequence->next_index) {
@@ -366,6 +380,20 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
     }
     if (has_index)
         sequence->next_index = index + 1;
+    return continued;
+}
+
+int builder_profile_packet(struct builder *builder, struct builder_sequence *sequence,
+                           struct proto_span packet, uint64_t packet_ns)
+{
+    struct proto_span again = packet;
+    struct proto_field field;
+    bool continued = take_place(builder, sequence, packet);
+    int status = 0, code = 0;
+    while (builder->error == 0 && (status = proto_next(&packet, &field)) > 0) {
+        int result = take_profile_field(builder, sequence, &field, packet_ns);
+        code = code == 0 ? result : code;
+    }
     if (builder->as_in_trace)
         builder_resolve_tables(builder, sequence, again);
     if (!continued)

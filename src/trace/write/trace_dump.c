@@ -283,6 +283,7 @@ static void fill_own(HeapSamples *head, const struct trace_heap_dump *dump)
     SET_UNLESS_ZERO(head, sampled_bytes, dump->sampled_bytes);
     SET_UNLESS_ZERO(head, sampled_calls, dump->sampled_calls);
     SET_UNLESS_ZERO(head, calibration_ratio, dump->calibration_ratio);
+    SET_UNLESS_ZERO(head, image, dump->image);
     SET_UNLESS_ZERO(head, peak_highest_bytes, dump->peak_highest_bytes);
     SET_UNLESS_ZERO(head, peak_highest_count, dump->peak_highest_count);
     SET_UNLESS_ZERO(head, peak_live_bytes, dump->peak_live_bytes);
