@@ -246,6 +246,8 @@ struct profile_stream {
     uint64_t allocations, frees;
     uint64_t undone_frees;                   /* frees that did not happen */
     double allocated_bytes, allocated_count; /* sums that the allocations represent */
+    uint64_t last_sequence; /* the highest number of an event; numbers are of the process */
+    uint64_t missing;       /* events of the process, of any heap, that the trace has lost */
 };
 
 /* One mapping of a process's memory at a moment (SmapsPacket). */

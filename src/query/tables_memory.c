@@ -178,6 +178,7 @@ static const struct query_column stream_columns[] = {
     {STREAM_MEMBER("undone_frees", "frees among these that were undone", undone_frees)},
     {STREAM_MEMBER("alloc_size", "bytes that the allocations represent", allocated_bytes)},
     {STREAM_MEMBER("alloc_count", "allocations that they represent", allocated_count)},
+    {STREAM_MEMBER("missing", "events of the process that the trace has lost", missing)},
 };
 
 const struct query_table query_memory_tables[] = {

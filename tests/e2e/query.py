@@ -801,13 +801,13 @@ def test_streamed():
     event = field(1, 16) + field(2, 100) + field(3, 4096) + field(6, 1)
     trace = write(HEAD, two_dumps(), packet(field(74, event), timestamp=1, sequence=1))
     expect(trace, "select count(*) from heap_profile_allocation", [(4,)])
-    expect(trace, "select * from hp_stream", [(None, 0, 1, 0, 0, 4096.0, 1.0)])
+    expect(trace, "select * from hp_stream", [(None, 0, 1, 0, 0, 4096.0, 1.0, 0)])
     more = b"".join(field(1, 32) + field(2, 10) + field(3, 50) + field(5, heap) + field(6, 2 + heap) for heap in (0, 3))
     more += field(5000, 7) + double(5001, 2.5) + double(5001, 4.0)
     free = field(1, 32) + field(2, 0) + field(3, 9) + field(5000, 7) + field(5001, 32) + field(5002, 0) + field(5003, 10)
     own = write(HEAD, two_dumps(), packet(field(74, more), timestamp=1, sequence=1),
                 packet(field(75, free), timestamp=1, sequence=1), name="own")
-    expect(own, "select * from hp_stream", [(2, 0, 1, 1, 1, 25.0, 2.5), (2, 3, 1, 0, 0, 40.0, 4.0)])
+    expect(own, "select * from hp_stream", [(2, 0, 1, 1, 1, 25.0, 2.5, 6), (2, 3, 1, 0, 0, 40.0, 4.0, 6)])
     expect([trace, own], "select trace_id, upid from hp_stream", [(0, None), (1, 5), (1, 5)])
 
 

@@ -374,6 +374,7 @@ static void print_streams(struct json_writer *json, const struct profile *profil
         json_number(json, "alloc_objects", stream->allocated_count);
         json_unsigned(json, "frees", stream->frees);
         json_unsigned(json, "undone_frees", stream->undone_frees);
+        json_unsigned(json, "missing", stream->missing);
         json_end_object(json);
     }
     json_end_array(json);

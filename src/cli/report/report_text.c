@@ -416,6 +416,9 @@ static void print_streams(const struct profile *profile, const struct report_opt
         if (stream->undone_frees > 0)
             fprintf(out, "; %s of these did not happen",
                     format_count((double)stream->undone_frees).bytes);
+        if (stream->missing > 0)
+            fprintf(out, "; the trace has lost %s events of the process",
+                    format_count((double)stream->missing).bytes);
         fputc('\n', out);
         any = true;
     }

@@ -468,6 +468,7 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
     free_sequences(builder); /* before the names take memory */
     builder_apply_clocks(builder);
     builder_tracks_order(builder);
+    builder_finish_streams(builder);
     builder_apply_symbols(builder);
     if (!builder->as_in_trace)
         demangle_names(builder);

@@ -446,6 +446,8 @@ int builder_process_end(struct builder *builder, struct proto_span message, uint
 int builder_memory_snapshot(struct builder *builder, struct proto_span message, uint64_t packet_ns);
 int builder_streaming_allocation(struct builder *builder, struct proto_span message);
 int builder_streaming_free(struct builder *builder, struct proto_span message);
+/* Find how many events are missing, once all are read. */
+void builder_finish_streams(struct builder *builder);
 
 /* --- symbols --- */
 

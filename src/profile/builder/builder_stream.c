@@ -91,6 +91,30 @@ static struct profile_stream *stream_of(struct builder *builder, int32_t pid, ui
     return &profile->streams[profile->stream_count++];
 }
 
+static void note_sequence(struct profile_stream *stream, uint64_t sequence)
+{
+    if (sequence > stream->last_sequence)
+        stream->last_sequence = sequence;
+}
+
+/* A process's events are numbered from 1, whatever their heap. */
+void builder_finish_streams(struct builder *builder)
+{
+    struct profile *profile = builder->profile;
+    for (size_t i = 0; i < profile->stream_count; i++) {
+        struct profile_stream *stream = &profile->streams[i];
+        uint64_t last = 0, seen = 0;
+        for (size_t j = 0; j < profile->stream_count; j++) {
+            const struct profile_stream *other = &profile->streams[j];
+            if (other->process != stream->process)
+                continue;
+            last = other->last_sequence > last ? other->last_sequence : last;
+            seen += other->allocations + other->frees + other->undone_frees;
+        }
+        stream->missing = last > seen ? last - seen : 0;
+    }
+}
+
 static int32_t read_pid(struct proto_span message, uint32_t field)
 {
     struct values values = {.message = message, .field = field};
@@ -119,7 +143,9 @@ int builder_streaming_allocation(struct builder *builder, struct proto_span mess
     struct values heaps = {.message = message, .field = PB_STREAMING_ALLOCATION_HEAP_ID};
     struct values counts = {
         .message = message, .field = PB_STREAMING_ALLOCATION_COUNT, .is_double = true};
-    struct proto_field address, size, bytes, heap, count;
+    struct values sequences = {.message = message,
+                               .field = PB_STREAMING_ALLOCATION_SEQUENCE_NUMBER};
+    struct proto_field address, size, bytes, heap, count, sequence;
     while (values_next(&addresses, &address) > 0) {
         bool has_size = values_next(&sizes, &size) > 0;
         bool has_bytes = values_next(&weighted, &bytes) > 0;
@@ -128,6 +154,8 @@ int builder_streaming_allocation(struct builder *builder, struct proto_span mess
         struct profile_stream *stream = stream_of(builder, pid, has_heap ? heap.value : 0);
         if (stream == NULL)
             return builder->error < 0 ? builder->error : -EBADMSG;
+        if (values_next(&sequences, &sequence) > 0)
+            note_sequence(stream, sequence.value);
         stream->allocations++;
         stream->allocated_count += has_count ? proto_double(&count) : 1;
         /* Use the unrounded figure if it is known. */
@@ -141,17 +169,25 @@ int builder_streaming_allocation(struct builder *builder, struct proto_span mess
     return builder->error;
 }
 
-static int take_frees(struct builder *builder, struct proto_span message, int32_t pid,
-                      uint32_t address_field, uint32_t heap_field, bool undone)
+static int take_frees(struct builder *builder, struct proto_span message, int32_t pid, bool undone)
 {
-    struct values addresses = {.message = message, .field = address_field};
-    struct values heaps = {.message = message, .field = heap_field};
-    struct proto_field address, heap;
+    struct values addresses = {.message = message,
+                               .field = undone ? PB_STREAMING_FREE_UNDONE_ADDRESS
+                                               : PB_STREAMING_FREE_ADDRESS};
+    struct values heaps = {.message = message,
+                           .field = undone ? PB_STREAMING_FREE_UNDONE_HEAP_ID
+                                           : PB_STREAMING_FREE_HEAP_ID};
+    struct values sequences = {.message = message,
+                               .field = undone ? PB_STREAMING_FREE_UNDONE_SEQUENCE_NUMBER
+                                               : PB_STREAMING_FREE_SEQUENCE_NUMBER};
+    struct proto_field address, heap, sequence;
     while (values_next(&addresses, &address) > 0) {
         bool has_heap = values_next(&heaps, &heap) > 0;
         struct profile_stream *stream = stream_of(builder, pid, has_heap ? heap.value : 0);
         if (stream == NULL)
             return builder->error < 0 ? builder->error : -EBADMSG;
+        if (values_next(&sequences, &sequence) > 0)
+            note_sequence(stream, sequence.value);
         if (undone)
             stream->undone_frees++;
         else
@@ -174,10 +210,6 @@ int builder_streaming_free(struct builder *builder, struct proto_span message)
     if (check_lengths(message, PB_STREAMING_FREE_ADDRESS, others, 2) < 0 ||
         check_lengths(message, PB_STREAMING_FREE_UNDONE_ADDRESS, undone_others, 2) < 0)
         return -EBADMSG;
-    int code = take_frees(builder, message, pid, PB_STREAMING_FREE_ADDRESS,
-                          PB_STREAMING_FREE_HEAP_ID, false);
-    if (code < 0)
-        return code;
-    return take_frees(builder, message, pid, PB_STREAMING_FREE_UNDONE_ADDRESS,
-                      PB_STREAMING_FREE_UNDONE_HEAP_ID, true);
+    int code = take_frees(builder, message, pid, false);
+    return code < 0 ? code : take_frees(builder, message, pid, true);
 }
