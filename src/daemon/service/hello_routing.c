@@ -11,11 +11,17 @@
 #define ASK_MS 900
 #define WHOLE_MS (HANDSHAKE_TIMEOUT_MS - 200)
 
-/* Return whether the session's owner may be allowed to see the process. The session then asks the
- * kernel. */
+/* Return whether the session let the last hello pass, and has sent nothing since. */
+static bool is_silent(const struct supervised *session)
+{
+    return session->unanswered_ms > session->last_message_ms;
+}
+
+/* Return whether the session may be asked, and its owner may be allowed to see the process. The
+ * session then asks the kernel. */
 static bool may_ask(const struct supervised *session, uid_t uid)
 {
-    return !session->leaving && session->socket >= 0 &&
+    return !session->leaving && session->socket >= 0 && !is_silent(session) &&
            (session->owner.uid == uid || session->owner.uid == 0 || session->owner.may_all);
 }
 
@@ -51,6 +57,7 @@ static bool ask_next(struct hello_routing *routing, struct routed_hello *routed,
     struct supervised *session;
     while ((session = next_session(routing, routed, routed->asked)) != NULL) {
         routed->asked = session->order;
+        routed->sent_ms = now_ms;
         bool is_last = next_session(routing, routed, session->order) == NULL;
         routed->ask_ms = is_last ? routed->end_ms : clock_earlier(routed->end_ms, now_ms + ASK_MS);
         const struct session_wire_hello message = {
@@ -155,13 +162,26 @@ void hello_routing_skip_session(struct hello_routing *routing, const struct supe
     }
 }
 
+/* Note that the session which is being asked has let the time pass. */
+static void note_unanswered(const struct hello_routing *routing, const struct routed_hello *routed)
+{
+    const struct supervisor *supervisor = routing->supervisor;
+    for (size_t i = 0; i < supervisor->count; i++) {
+        if (supervisor->sessions[i]->order == routed->asked)
+            supervisor->sessions[i]->unanswered_ms = routed->sent_ms;
+    }
+}
+
 uint64_t hello_routing_do_due(struct hello_routing *routing, uint64_t now_ms)
 {
     uint64_t next_ms = UINT64_MAX;
     for (size_t i = 0; i < routing->count;) {
         struct routed_hello *routed = &routing->hellos[i];
-        if (routed->ask_ms <= now_ms && !go_on(routing, routed, now_ms))
-            continue;
+        if (routed->ask_ms <= now_ms) {
+            note_unanswered(routing, routed);
+            if (!go_on(routing, routed, now_ms))
+                continue;
+        }
         next_ms = clock_earlier(next_ms, routed->ask_ms);
         i++;
     }

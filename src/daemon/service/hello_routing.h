@@ -3,7 +3,8 @@
  * Finds the session for each process that says hello to the daemon. Sessions are asked in the order
  * of their start, and only if their owner may profile the process at all, so that no session delays
  * another user's programs. The loop waits for none of them: a session that does not answer in time
- * is skipped.
+ * is skipped. If it sent no other message meanwhile either (it is stopped, or waits in the kernel),
+ * it is not asked again before it sends one: it delays one program, not each that begins.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_HELLO_ROUTING_H
 #define HEAPPROFD_DAEMON_SERVICE_HELLO_ROUTING_H
@@ -32,7 +33,8 @@ struct hello_routing {
         struct handshake_hello hello;
         uint64_t asked;    /* order of the session that is being asked */
         bool was_declined; /* a session answered that it does not want the process */
-        uint64_t ask_ms;   /* CLOCK_MONOTONIC; time to ask the next session */
+        uint64_t sent_ms;  /* CLOCK_MONOTONIC; when that session was asked */
+        uint64_t ask_ms;   /* time to ask the next session */
         uint64_t end_ms;   /* latest time of the answer to the process */
     } hellos[HELLO_ROUTING_MAX];
     size_t count;
