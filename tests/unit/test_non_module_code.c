@@ -14,8 +14,24 @@
 #include <unistd.h>
 
 #include "daemon/walk/non_module_code.h"
+#include "reader/file_reader.h"
+#include "reader/target_file.h"
 
 #define PAGE 4096u
+
+static unsigned requests; /* to the file reader */
+
+int __real_file_reader_segment(const struct reader_file *file, uint64_t offset,
+                               struct reader_segment *segment);
+int __wrap_file_reader_segment(const struct reader_file *file, uint64_t offset,
+                               struct reader_segment *segment);
+
+int __wrap_file_reader_segment(const struct reader_file *file, uint64_t offset,
+                               struct reader_segment *segment)
+{
+    requests++;
+    return __real_file_reader_segment(file, offset, segment);
+}
 
 static uint64_t map_code(int fd, off_t offset)
 {
@@ -103,10 +119,46 @@ static void unknown_code_of_a_dump_stays_unknown(void **state)
     non_module_code_close(code);
 }
 
+/* A compiler may put its code into a file. Asking about each address would take a long time, in
+ * which no ring is read. */
+static void a_file_that_is_no_program_is_read_once(void **state)
+{
+    (void)state;
+    struct callsite_tree tree;
+    struct non_module_code *code = non_module_code_open(getpid());
+    char path[] = "/tmp/test-code-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 2 * PAGE), 0);
+    uint64_t first = map_code(fd, 0), second = map_code(fd, PAGE);
+    close(fd);
+    assert_int_equal(callsite_tree_init(&tree), 0);
+    requests = 0;
+    for (unsigned i = 0; i < 1000; i++) {
+        add_stack(&tree, first + i);
+        add_stack(&tree, second + i);
+    }
+    non_module_code_classify(code, &tree, 1000, false);
+    assert_int_equal(kind_of(code, first), NON_MODULE_GENERATED);
+    assert_int_equal(kind_of(code, second + 999), NON_MODULE_GENERATED);
+    assert_in_range(requests, 2, 2 * TARGET_FILE_WAYS);
+    unsigned before = requests;
+    add_stack(&tree, first + 1000);
+    non_module_code_classify(code, &tree, 100000, false);
+    assert_int_equal(kind_of(code, first + 1000), NON_MODULE_GENERATED);
+    assert_int_equal(requests, before);
+    unlink(path);
+    munmap((void *)(uintptr_t)first, PAGE);
+    munmap((void *)(uintptr_t)second, PAGE);
+    callsite_tree_clear(&tree);
+    non_module_code_close(code);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(generated_code_is_distinguished_from_files),
+        cmocka_unit_test(a_file_that_is_no_program_is_read_once),
         cmocka_unit_test(unknown_code_of_a_dump_stays_unknown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "reader/target_file.h"
 #include "util/array.h"
 #include "util/id_map.h"
+#include "util/keyed_hash.h"
 #include "util/remark.h"
 
 /* The time between two reads of a process's maps, which stop its memory mapping for about a
@@ -49,6 +50,7 @@ struct non_module_code {
     unsigned read_period_ms;
     struct callsite_module *files;
     size_t file_count, file_capacity;
+    struct id_map without_file; /* by hash of the range: an enum file_answer */
     bool named;
     struct jit_names names;
     struct jit_file_report map_report, dump_report;
@@ -78,6 +80,7 @@ void non_module_code_close(struct non_module_code *code)
     free(code->files);
     free(code->places);
     id_map_free(&code->numbers);
+    id_map_free(&code->without_file);
     free(code);
 }
 
@@ -114,24 +117,58 @@ static bool read_module(struct non_module_code *code, const struct code_range *r
     return module->path != NULL;
 }
 
-/* Return the file that is mapped in the range. NO_FILE: it is no program or library, so the program
- * generated the code. */
-static uint32_t file_of(struct non_module_code *code, const struct code_range *range)
+enum file_answer {
+    FILE_FOUND,
+    FILE_NO_PROGRAM, /* it is no program or library, so the program generated the code */
+    FILE_UNREAD,     /* the file reader failed, so it may still be a library */
+};
+
+static uint64_t hash_of_range(const struct non_module_code *code, const struct code_range *range)
 {
-    for (size_t i = 0; i < code->file_count; i++) {
-        const struct callsite_module *known = &code->files[i];
+    const char *path = code->ranges.texts + range->path;
+    size_t length = strlen(path);
+    uint64_t hash = keyed_hash(keyed_hash_pair(range->start, range->end) + range->offset);
+    for (size_t i = 0; i < length; i += sizeof(hash)) {
+        uint64_t word = 0;
+        memcpy(&word, path + i, length - i < sizeof(word) ? length - i : sizeof(word));
+        hash = keyed_hash(hash ^ word);
+    }
+    return hash;
+}
+
+static enum file_answer add_file(struct non_module_code *code, const struct code_range *range)
+{
+    struct callsite_module module;
+    if (code->file_count >= FILES_MAX ||
+        ARRAY_RESERVE(&code->files, &code->file_capacity, code->file_count, 1) < 0)
+        return FILE_NO_PROGRAM;
+    if (!read_module(code, range, &module))
+        return file_reader_failure(code->ranges.texts + range->path, NULL, 0) != NULL
+                   ? FILE_UNREAD
+                   : FILE_NO_PROGRAM;
+    code->files[code->file_count++] = module;
+    return FILE_FOUND;
+}
+
+/* Find the file that is mapped in the range, or read it, once: many addresses may be in it. */
+static enum file_answer find_file(struct non_module_code *code, const struct code_range *range,
+                                  uint32_t *file)
+{
+    for (*file = 0; *file < code->file_count; ++*file) {
+        const struct callsite_module *known = &code->files[*file];
         if (known->start == range->start && known->end == range->end &&
             known->file_offset == range->offset &&
             strcmp(known->path, code->ranges.texts + range->path) == 0)
-            return (uint32_t)i;
+            return FILE_FOUND;
     }
-    struct callsite_module module;
-    if (code->file_count >= FILES_MAX ||
-        ARRAY_RESERVE(&code->files, &code->file_capacity, code->file_count, 1) < 0 ||
-        !read_module(code, range, &module))
-        return NO_FILE;
-    code->files[code->file_count] = module;
-    return (uint32_t)code->file_count++;
+    uint64_t hash = hash_of_range(code, range);
+    uint32_t known = id_map_find(&code->without_file, hash);
+    if (known != ID_MAP_NONE)
+        return (enum file_answer)known;
+    enum file_answer answer = add_file(code, range);
+    if (answer != FILE_FOUND)
+        id_map_set(&code->without_file, hash, answer);
+    return answer;
 }
 
 /* --- addresses --- */
@@ -176,14 +213,15 @@ static void classify(struct non_module_code *code)
             code->unknown++;
             continue;
         }
-        place->file = range->path != 0 ? file_of(code, range) : NO_FILE;
-        /* The reader failed, so the file may still be a library. */
-        if (place->file == NO_FILE &&
-            file_reader_failure(code->ranges.texts + range->path, NULL, 0) != NULL) {
+        uint32_t file = NO_FILE;
+        enum file_answer answer =
+            range->path != 0 ? find_file(code, range, &file) : FILE_NO_PROGRAM;
+        if (answer == FILE_UNREAD) {
             place->settled = true;
             continue;
         }
-        place->kind = place->file != NO_FILE ? NON_MODULE_FILE : NON_MODULE_GENERATED;
+        place->file = answer == FILE_FOUND ? file : NO_FILE;
+        place->kind = answer == FILE_FOUND ? NON_MODULE_FILE : NON_MODULE_GENERATED;
     }
 }
 
