@@ -20,6 +20,7 @@
 #define PAGE 4096u
 
 static unsigned requests; /* to the file reader */
+static unsigned answers_after_us;
 
 int __real_file_reader_segment(const struct reader_file *file, uint64_t offset,
                                struct reader_segment *segment);
@@ -30,6 +31,7 @@ int __wrap_file_reader_segment(const struct reader_file *file, uint64_t offset,
                                struct reader_segment *segment)
 {
     requests++;
+    usleep(answers_after_us);
     return __real_file_reader_segment(file, offset, segment);
 }
 
@@ -154,9 +156,48 @@ static void a_file_that_is_no_program_is_read_once(void **state)
     non_module_code_close(code);
 }
 
+/* A hostile program may map many files that take long to read. */
+static void files_that_take_long_are_left_out(void **state)
+{
+    (void)state;
+    struct callsite_tree tree;
+    struct non_module_code *code = non_module_code_open(getpid());
+    char path[] = "/tmp/test-code-XXXXXX";
+    int fd = mkstemp(path);
+    uint64_t mapped[20];
+    assert_true(fd >= 0);
+    assert_int_equal(callsite_tree_init(&tree), 0);
+    assert_int_equal(ftruncate(fd, 20 * PAGE), 0);
+    for (unsigned i = 0; i < 20; i++) {
+        mapped[i] = map_code(fd, i * PAGE);
+        add_stack(&tree, mapped[i] + 5);
+    }
+    close(fd);
+    requests = 0;
+    answers_after_us = 300000;
+    non_module_code_classify(code, &tree, 1000, false);
+    answers_after_us = 0;
+    /* The first second, a tenth of the time since, and the last one's answers. */
+    assert_in_range(requests, 1, 8);
+    unsigned unknown = 0;
+    for (unsigned i = 0; i < 20; i++)
+        unknown += kind_of(code, mapped[i] + 5) == NON_MODULE_UNKNOWN;
+    assert_in_range(unknown, 12, 19);
+    non_module_code_name(code, &tree, NON_MODULE_RUNS, NULL, NULL);
+    char remark[NON_MODULE_REMARK_BYTES];
+    non_module_code_remark(code, remark);
+    assert_non_null(strstr(remark, "could not be read in time"));
+    unlink(path);
+    for (unsigned i = 0; i < 20; i++)
+        munmap((void *)(uintptr_t)mapped[i], PAGE);
+    callsite_tree_clear(&tree);
+    non_module_code_close(code);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(files_that_take_long_are_left_out),
         cmocka_unit_test(generated_code_is_distinguished_from_files),
         cmocka_unit_test(a_file_that_is_no_program_is_read_once),
         cmocka_unit_test(unknown_code_of_a_dump_stays_unknown),

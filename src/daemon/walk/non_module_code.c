@@ -17,6 +17,7 @@
 #include "reader/file_reader.h"
 #include "reader/target_file.h"
 #include "util/array.h"
+#include "util/clock.h"
 #include "util/id_map.h"
 #include "util/keyed_hash.h"
 #include "util/remark.h"
@@ -25,6 +26,13 @@
  * millisecond. It doubles with each read. */
 #define READ_PERIOD_MS_MIN 20u
 #define READ_PERIOD_MS_MAX 5000u
+
+/* Limits of the time for reading a process's files: at first, and as a part of the time since then.
+ * No ring of the session is read meanwhile. A file takes a millisecond; a hostile program may map
+ * many that take seconds. */
+#define READING_NS_AT_FIRST UINT64_C(1000000000)
+#define READING_TIME_PART 10u
+#define WAIT_NS_MAX UINT64_C(100000000)
 
 #define FILES_MAX 256u
 #define NO_FILE UINT32_MAX
@@ -50,12 +58,14 @@ struct non_module_code {
     unsigned read_period_ms;
     struct callsite_module *files;
     size_t file_count, file_capacity;
-    struct id_map without_file; /* by hash of the range: an enum file_answer */
+    struct id_map without_file;  /* by hash of the range: an enum file_answer */
+    uint64_t begun_ns, spent_ns; /* start, and time spent reading files */
     bool named;
     struct jit_names names;
     struct jit_file_report map_report, dump_report;
     size_t nameless; /* number of addresses in generated code without a name */
     size_t unread;   /* number of unknown addresses that came after the last reading of the maps */
+    size_t left_out; /* number of unknown addresses in files that were not read */
 };
 
 struct non_module_code *non_module_code_open(pid_t pid)
@@ -65,6 +75,7 @@ struct non_module_code *non_module_code_open(pid_t pid)
         return NULL;
     jit_files_open(&code->jit, pid);
     code->read_period_ms = READ_PERIOD_MS_MIN;
+    code->begun_ns = clock_read_ns(CLOCK_MONOTONIC);
     return code;
 }
 
@@ -121,6 +132,7 @@ enum file_answer {
     FILE_FOUND,
     FILE_NO_PROGRAM, /* it is no program or library, so the program generated the code */
     FILE_UNREAD,     /* the file reader failed, so it may still be a library */
+    FILE_LATER,      /* reading took too much time so far */
 };
 
 static uint64_t hash_of_range(const struct non_module_code *code, const struct code_range *range)
@@ -165,7 +177,13 @@ static enum file_answer find_file(struct non_module_code *code, const struct cod
     uint32_t known = id_map_find(&code->without_file, hash);
     if (known != ID_MAP_NONE)
         return (enum file_answer)known;
+    uint64_t now_ns = clock_read_ns(CLOCK_MONOTONIC), now_cpu_us = file_reader_cpu_us();
+    if (code->spent_ns > READING_NS_AT_FIRST + (now_ns - code->begun_ns) / READING_TIME_PART)
+        return FILE_LATER;
     enum file_answer answer = add_file(code, range);
+    /* Time that the reader waited for a processor does not count, up to a limit. */
+    uint64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - now_ns;
+    code->spent_ns += took_ns > WAIT_NS_MAX ? took_ns : (file_reader_cpu_us() - now_cpu_us) * 1000;
     if (answer != FILE_FOUND)
         id_map_set(&code->without_file, hash, answer);
     return answer;
@@ -216,8 +234,9 @@ static void classify(struct non_module_code *code)
         uint32_t file = NO_FILE;
         enum file_answer answer =
             range->path != 0 ? find_file(code, range, &file) : FILE_NO_PROGRAM;
-        if (answer == FILE_UNREAD) {
-            place->settled = true;
+        if (answer == FILE_UNREAD || answer == FILE_LATER) {
+            place->settled = answer == FILE_UNREAD;
+            code->unknown += answer == FILE_LATER;
             continue;
         }
         place->file = answer == FILE_FOUND ? file : NO_FILE;
@@ -338,6 +357,8 @@ void non_module_code_name(struct non_module_code *code, const struct callsite_tr
             place->kind = NON_MODULE_GENERATED;
         code->nameless += place->kind == NON_MODULE_GENERATED && !has_name;
         code->unread += i >= code->places_read && place->kind == NON_MODULE_UNKNOWN;
+        code->left_out += i < code->places_read && place->kind == NON_MODULE_UNKNOWN &&
+                          code_ranges_find(&code->ranges, place->pc) != NULL;
     }
 }
 
@@ -408,6 +429,10 @@ void non_module_code_remark(const struct non_module_code *code, char text[NON_MO
         say("Addresses in no library that have no name: %zu. The profile ended before the memory "
             "map was read that has them.",
             code->unread);
+    if (code->left_out > 0)
+        say("Addresses in files that the program maps as code, and that could not be read in time, "
+            "have no names: %zu.",
+            code->left_out);
     if (code->nameless == 0)
         return;
     bool has_file = code->jit.map_fd >= 0 || code->jit.dump_fd >= 0;
