@@ -7,9 +7,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/cgroups/cgroup_watch.h"
@@ -215,6 +220,42 @@ static void kills_are_dated(void **state)
     cgroup_watch_close(&watch);
 }
 
+/* A child of the profiler (its file reader) has its descriptors for a moment. An event that comes
+ * then must not lead to a cgroup that is gone. The file of events is a pipe here: its end is an
+ * event. */
+static void a_released_cgroup_has_no_events(void **state)
+{
+    (void)state;
+    struct cgroup_watch watch;
+    struct epoll_event event;
+    char path[128], byte = 0;
+    int told[2];
+    snprintf(path, sizeof(path), "%s/memory.events", directory);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    int writer = open(path, O_RDWR | O_CLOEXEC);
+    struct memory_cgroup *cgroup = open_one(&watch);
+    assert_true(writer >= 0 && cgroup->events >= 0 && pipe(told) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(writer);
+        if (write(told[1], &byte, 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    cgroup_watch_release(&watch, cgroup);
+    assert_int_equal(watch.count, 0);
+    close(writer);
+    int count = epoll_wait(watch.epoll, &event, 1, 0);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_int_equal(count, 0);
+    close(told[0]), close(told[1]);
+    unlink(path);
+    cgroup_watch_close(&watch);
+}
+
 static void ends_have_words(void **state)
 {
     (void)state;
@@ -270,6 +311,7 @@ int main(void)
         cmocka_unit_test(cache_of_files_does_not_count),
         cmocka_unit_test(memory_high_is_a_limit),
         cmocka_unit_test(kills_are_dated),
+        cmocka_unit_test(a_released_cgroup_has_no_events),
         cmocka_unit_test(ends_have_words),
     };
     return cmocka_run_group_tests(tests, make_directory, remove_directory);

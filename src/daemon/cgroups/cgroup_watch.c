@@ -271,6 +271,10 @@ void cgroup_watch_release(struct cgroup_watch *watch, struct memory_cgroup *cgro
         for (size_t i = 0; i < watch->count; i++)
             if (watch->items[i] == cgroup)
                 watch->items[i] = watch->items[--watch->count];
+        /* A process that was just forked may still have it open: its event would lead to a cgroup
+         * that is gone. */
+        if (cgroup->events >= 0)
+            epoll_ctl(watch->epoll, EPOLL_CTL_DEL, cgroup->events, NULL);
         memory_cgroup_close(cgroup);
         cgroup = parent;
     }
