@@ -26,7 +26,8 @@
 #define V8_LINE_SHIFT 64u
 
 #define WINDOW_BYTES 65536u
-#define RECORDS_UNTIL_PAUSE 1024u
+/* Records and lines. */
+#define STEPS_UNTIL_PAUSE 1024u
 
 enum record_id {
     CODE_LOAD = 0,
@@ -51,6 +52,7 @@ struct dump {
     struct jit_file_report *report;
     uint64_t window_at;
     size_t window_length;
+    uint64_t steps; /* records and lines that were read */
     struct load *loads;
     size_t load_count, load_capacity;
     struct span lines; /* entries of the last CODE_DEBUG_INFO; empty: none */
@@ -117,6 +119,12 @@ static const char *peek_text(struct dump *dump, uint64_t offset, uint64_t end, s
 
 /* --- records --- */
 
+static void count_step(struct dump *dump)
+{
+    if (dump->steps++ % STEPS_UNTIL_PAUSE == 0 && dump->names->pause != NULL)
+        dump->names->pause(dump->names->pause_context);
+}
+
 struct entry {
     uint64_t address;
     uint32_t line;
@@ -128,6 +136,7 @@ struct entry {
 static bool next_entry(struct dump *dump, uint64_t *offset, struct entry *entry)
 {
     uint64_t stop = dump->lines.end;
+    count_step(dump);
     const uint8_t *head = *offset + ENTRY_BYTES < stop ? peek(dump, *offset, ENTRY_BYTES) : NULL;
     if (head == NULL)
         return false;
@@ -166,6 +175,13 @@ static bool lines_are_good(struct dump *dump)
     return dump->lines.end - offset < PADDING_BYTES_MAX;
 }
 
+/* Count reading the lines towards the limit of work: one record may have gigabytes of them. */
+static int count_lines(struct dump *dump)
+{
+    uint64_t most = (dump->lines.end - dump->lines.offset) / ENTRY_BYTES;
+    return jit_names_count_work(dump->names, dump->line_count < most ? dump->line_count : most);
+}
+
 /* Return the address with the place where the function begins, if its name contains one, or NULL.
  */
 static const struct jit_address *own_place(const struct dump *dump, uint64_t start, uint64_t size)
@@ -181,8 +197,10 @@ static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
     uint64_t shift = dump->names->by_v8 ? V8_LINE_SHIFT : 0, offset = dump->lines.offset, end;
     char file[JIT_NAME_BYTES_MAX], own_file[JIT_NAME_BYTES_MAX + 1] = "";
     size_t file_length = 0;
-    int result = 0;
+    int result = count_lines(dump);
     struct entry entry;
+    if (result < 0)
+        return result;
     if (!lines_are_good(dump)) {
         dump->report->damaged++;
         return 0;
@@ -335,8 +353,7 @@ static int read_records(struct dump *dump, uint64_t offset)
         else if (id == CODE_CLOSE)
             return 0;
         offset = end;
-        if (records % RECORDS_UNTIL_PAUSE == 0 && dump->names->pause != NULL)
-            dump->names->pause(dump->names->pause_context);
+        count_step(dump);
     }
     return result;
 }

@@ -391,6 +391,49 @@ static void lines_with_a_damaged_file_name_do_not_count(void **state)
     jit_names_close(&names);
 }
 
+static void count_pause(void *context)
+{
+    ++*(unsigned *)context;
+}
+
+/* Rings are read in the pauses. One record may have gigabytes of lines. */
+static void there_are_pauses_within_a_record(void **state)
+{
+    enum { LINES = 100000, LINE_BYTES = 16 + 2 };
+    static const uint64_t pc = 0x1000;
+    (void)state;
+    struct jit_names names;
+    struct jit_file_report report;
+    unsigned pauses = 0;
+    struct bytes head = {.length = 0}, line = {.length = 0}, load = {.length = 0};
+    put_head(&head);
+    put_record(&head, 2, 16 + LINES * LINE_BYTES);
+    put64(&head, pc);
+    put64(&head, LINES);
+    put64(&line, pc + 0x20);
+    put32(&line, 7);
+    put32(&line, 0);
+    put_text(&line, "a");
+    put_load(&load, pc, 0x30, 1, "f");
+    uint8_t *file = malloc(head.length + LINES * LINE_BYTES + load.length), *at = file;
+    assert_non_null(file);
+    at = mempcpy(at, head.at, head.length);
+    for (unsigned i = 0; i < LINES; i++)
+        at = mempcpy(at, line.at, line.length);
+    at = mempcpy(at, load.at, load.length);
+    int fd = file_of(file, (size_t)(at - file));
+    assert_int_equal(jit_names_open(&names, &pc, 1), 0);
+    names.pause = count_pause;
+    names.pause_context = &pauses;
+    assert_int_equal(jitdump_read(fd, &names, &report), 0);
+    check_name(&names, pc, "f");
+    assert_in_range(pauses, LINES / 10000, LINES);
+    assert_in_range(names.work, LINES, 10 * LINES);
+    jit_names_close(&names);
+    close(fd);
+    free(file);
+}
+
 static void every_cut_of_a_jitdump_is_survived(void **state)
 {
     (void)state;
@@ -511,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_jitdump_is_read),
         cmocka_unit_test(lines_of_v8_are_corrected),
         cmocka_unit_test(lines_with_a_damaged_file_name_do_not_count),
+        cmocka_unit_test(there_are_pauses_within_a_record),
         cmocka_unit_test(every_cut_of_a_jitdump_is_survived),
         cmocka_unit_test(damaged_records_are_reported),
         cmocka_unit_test(executable_ranges_are_distinguished),
