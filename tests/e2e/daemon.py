@@ -9,6 +9,7 @@ is known.
 """
 
 import contextlib
+import ctypes
 import json
 import math
 import os
@@ -17,6 +18,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -1313,6 +1315,81 @@ def test_forged_pid():
         check(victim.pid not in daemon.profiled_pids(), "the victim became a target")
         session.end()
         victim.end()
+
+
+def process_with_pid(pid, arguments, environment):
+    """Start a program under a pid that is free. Return its standard input, or None if that is not possible here."""
+    read_end, write_end = os.pipe()
+    tids = (ctypes.c_int * 1)(pid)
+    # struct clone_args: flags, pidfd, child_tid, parent_tid, exit_signal, stack, its size, tls, set_tid, its size
+    how = (ctypes.c_uint64 * 10)(0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(tids), 1)
+    child = ctypes.CDLL(None).syscall(435, ctypes.byref(how), ctypes.sizeof(how))
+    if child == 0:
+        os.dup2(read_end, 0)
+        os.execve(arguments[0], arguments, environment)
+    os.close(read_end)
+    if child == pid:
+        return os.fdopen(write_end, "wb", buffering=0)
+    os.close(write_end)
+    return None
+
+
+def late_hello(path, go, verdict):
+    """As Bob: connect, end, and leave the connection to a child. It says hello when it is told to, and reports the
+    verdict. Return the pid of the process that connected, which is free again."""
+    child = os.fork()
+    if child != 0:
+        os.waitpid(child, 0)
+        return child
+    os.setgid(BOB)
+    os.setuid(BOB)
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer.connect(path)
+    own = os.getpid()
+    if os.fork() != 0:
+        os._exit(0)
+    os.read(go, 1)
+    try:
+        peer.send(harness.hello(own, own, b"libc"))
+        reply = socket.recv_fds(peer, 256, 1)[0]
+    except OSError:
+        reply = b""
+    # 0: the connection had ended, as silent ones do
+    os.write(verdict, bytes([struct.unpack_from("<3I", reply)[2] if len(reply) >= 12 else 0]))
+    os._exit(0)
+
+
+def test_reused_pid():
+    """Who connected and ended has no pid any more: a hello that comes then is not that of the pid's next process."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        name = own_name("victim")
+        victim = os.path.join(directory, name)
+        shutil.copy(program("commanded"), victim)
+        session = Session(daemon, os.path.join(directory, "o"), "-n", name)
+        path = os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket")
+        got = 0
+        for _ in range(10):
+            go, verdict = os.pipe(), os.pipe()
+            pid = late_hello(path, go[0], verdict[1])
+            stdin = process_with_pid(pid, [victim], {**daemon.environment, "LD_PRELOAD": LIBRARY})
+            if stdin is not None:
+                wait_for("the victim", lambda: pid in daemon.profiled_pids())
+            os.write(go[1], b"x")
+            got = os.read(verdict[0], 1)[0]
+            for end in (*go, *verdict):
+                os.close(end)
+            if stdin is None:
+                harness.skip("a process cannot be started under a given pid")
+            check(got != 1, "a stranger got a ring in the name of another process")
+            check(pid in daemon.profiled_pids(), "the stranger ended the profile of another process")
+            stdin.close()
+            os.waitpid(pid, 0)
+            if got != 0:
+                break
+        check(got == 2, f"the late hello got no answer: {got}")
+        check(session.end() == 0, session.stderr)
 
 
 def check_reload_of_policy(policy):

@@ -115,6 +115,38 @@ int access_peer(int socket, struct access_requester *requester, pid_t *pid)
     return 0;
 }
 
+/* Return whether the process has this user, which it may have changed since. */
+static bool has_user(pid_t pid, uid_t uid)
+{
+    struct process_status rights;
+    if (process_status_read(pid, &rights) < 0)
+        return false;
+    for (unsigned i = 0; i < 4; i++) {
+        if (rights.uid[i] == uid)
+            return true;
+    }
+    return false;
+}
+
+bool access_peer_lives(int socket)
+{
+    struct ucred credentials;
+    int pidfd = -1;
+    socklen_t length = sizeof(pidfd);
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &length) == 0) {
+        struct pollfd dead = {.fd = pidfd, .events = POLLIN};
+        bool lives = poll(&dead, 1, 0) == 0;
+        close(pidfd);
+        return lives;
+    }
+    /* Its pid was released. */
+    if (errno == ESRCH || errno == EINVAL)
+        return false;
+    length = sizeof(credentials);
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 &&
+           has_user(credentials.pid, credentials.uid);
+}
+
 int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective)
 {
     struct ucred credentials;

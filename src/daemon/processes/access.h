@@ -29,6 +29,12 @@ struct access_requester access_self(void);
 /* Describe the process at the other end of a unix socket. Return 0 or a negative errno. */
 int access_peer(int socket, struct access_requester *requester, pid_t *pid);
 
+/* Return whether the process that connected still lives. If so, what was read about its pid before
+ * is about that process. Before Linux 6.5 the kernel cannot tell; there, return whether the pid's
+ * process has the user that connected: a user gains nothing by the pid of another user's process.
+ */
+bool access_peer_lives(int socket);
+
 /* Read the peer's capabilities. -EPERM: it is in another user namespace, or that cannot be
  * determined. */
 int access_peer_capabilities(int socket, uint64_t *permitted, uint64_t *effective);

@@ -143,7 +143,7 @@ void server_drain_soon(struct server *server)
 }
 
 /* Trace a process that is about to become a static program. */
-static int answer_before_exec(struct server *server, pid_t pid, uid_t uid,
+static int answer_before_exec(struct server *server, int fd, pid_t pid, uid_t uid,
                               struct handshake_reply *reply)
 {
     struct process_info info;
@@ -152,7 +152,8 @@ static int answer_before_exec(struct server *server, pid_t pid, uid_t uid,
         .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .verdict = HANDSHAKE_NOT_A_TARGET};
     if (server->session == NULL || server->entering != 0 || process_info_read(&info, pid) < 0)
         return 0;
-    if (session_may_enter(server->session, &info, uid) && entry_watch(pid, &error) == 0)
+    if (access_peer_lives(fd) && session_may_enter(server->session, &info, uid) &&
+        entry_watch(pid, &error) == 0)
         server->entering = pid;
     process_info_clear(&info);
     return 0;
@@ -184,15 +185,17 @@ static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
     struct server *server = context;
     struct session *session = server->session;
     struct process_info info;
-    (void)fd;
     if (handshake_is_before_exec(hello) && pid > 0)
-        return answer_before_exec(server, pid, uid, reply);
+        return answer_before_exec(server, fd, pid, uid, reply);
     int code = handshake_hello_is_sound(hello) && pid > 0 ? process_info_read(&info, pid) : -EPROTO;
     if (code < 0)
         return code;
     *reply = (struct handshake_reply){
         .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .verdict = HANDSHAKE_NOT_A_TARGET};
-    if (session != NULL)
+    /* It may have passed its connection on and ended. Its pid may be another process's then. */
+    if (!access_peer_lives(fd))
+        code = -ESRCH;
+    else if (session != NULL)
         code = session_hello(session, &info, uid, hello, reply, memfd);
     if (code > 0) {
         server_drain_soon(server);
