@@ -11,15 +11,16 @@ import harness
 from daemon import ALICE
 
 # From linux/fuse.h.
-WRITE, FLUSH = 16, 25
+READ, WRITE, FLUSH = 15, 16, 25
 
 
 class BlockingFile:
-    """A regular file on FUSE that blocks one operation (WRITE or FLUSH) until the test releases it."""
+    """A regular file on FUSE that blocks one operation until the test releases it. With READ it exists, has 1 MiB, and
+    can be mapped."""
 
-    def __init__(self, directory, blocks):
+    def __init__(self, directory, blocks, name="fuse"):
         self.blocks, self.blocked = blocks, 0
-        self.mountpoint = os.path.join(directory, "fuse")
+        self.mountpoint = os.path.join(directory, name)
         os.mkdir(self.mountpoint)
         try:
             self.device = os.open("/dev/fuse", os.O_RDWR)
@@ -36,12 +37,14 @@ class BlockingFile:
     def attributes(self, node):
         mode = 0o40755 if node == 1 else 0o100644
         # ino size blocks atime mtime ctime, their nanoseconds, mode nlink uid gid rdev blksize flags
-        return struct.pack("<6Q3I7I", node, 0, 0, 0, 0, 0, 0, 0, 0, mode, 1, ALICE, ALICE, 0, 4096, 0)
+        size = 1 << 20 if self.blocks == READ and node != 1 else 0
+        return struct.pack("<6Q3I7I", node, size, 0, 0, 0, 0, 0, 0, 0, mode, 1, ALICE, ALICE, 0, 4096, 0)
 
     def serve(self):
         # From linux/fuse.h: LOOKUP 1, GETATTR 3, SETATTR 4, OPEN 14, WRITE 16, FLUSH 25, INIT 26,
         # CREATE 35.
-        exists, opened = False, struct.pack("<Q2I", 0, 1, 0)  # FOPEN_DIRECT_IO
+        exists = self.blocks == READ
+        opened = struct.pack("<Q2I", 0, 0 if exists else 1, 0)  # FOPEN_DIRECT_IO
         while True:
             try:
                 request = os.read(self.device, 1 << 20)

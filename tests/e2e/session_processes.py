@@ -20,7 +20,7 @@ import sys
 import time
 
 import harness
-from blocking_file import WRITE, BlockingFile
+from blocking_file import READ, WRITE, BlockingFile
 from daemon import (
     ALICE, BOB, LIBRARY, PATIENCE, Commanded, Session, as_user, check_begins, check_figure, figure,
     heap_of, joined, need_root, own_name, reachable, report_of, scene, wait_for,
@@ -228,6 +228,41 @@ def test_blocked_trace():
             end_programs(process)
         finally:
             blocking.let_go()
+
+
+MAPPER = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+file = os.open(sys.argv[1], os.O_RDONLY)
+assert libc.mmap(None, 1 << 20, 1, 2, file, ctypes.c_long(0)) != ctypes.c_void_p(-1).value
+print("mapped", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_blocked_memory():
+    """A program whose memory seems to be a profiler's ring, and is a file that nobody can read, does not stop root's
+    session, which may read that memory."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        blocking = BlockingFile(directory, READ, "memfd:heapprofd-ring")
+        hostile = subprocess.Popen(
+            ["/usr/bin/python3", "-c", MAPPER, os.path.join(blocking.mountpoint, "x")], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, **as_user(ALICE),
+        )
+        try:
+            check(hostile.stdout.readline() == b"mapped\n", "the file is not mapped")
+            process = Commanded(daemon.environment)
+            session = Session(daemon, os.path.join(directory, "o"), "-p", f"{hostile.pid},{process.pid}", begins=False)
+            joined(daemon, process)
+            check(blocking.blocked == 0, "the session reads the file")
+            check(session.end() == 0, session.stderr)
+            process.end()
+        finally:
+            blocking.let_go()
+            kill_programs(hostile)
 
 
 def stop_session_of_alice(daemon, directory, stack):
