@@ -27,6 +27,7 @@
 #include "daemon/processes/process_info.h"
 #include "daemon/ring/ring_reader.h"
 #include "util/clock.h"
+#include "util/heartbeat.h"
 #include "util/process_files.h"
 #include "util/process_maps.h"
 #include "util/regular_file.h"
@@ -38,8 +39,11 @@
 #define RINGS_MAX 8
 #define LINES_MAX 200000
 
-/* Bound of lines in the maps of all possible profilers together. Any process may have many. */
-#define LINES_OF_ALL_MAX 2000000
+/* Bounds of lines in the maps of possible profilers: of one, and of all for one process. A profiler
+ * has three for each target, of which a session has at most 512. But any process may have the name
+ * of one, and 65,530 lines, each of which takes a microsecond. */
+#define LINES_OF_ONE_MAX 8192u
+#define LINES_OF_ALL_MAX 131072u
 
 /* A ring that a process maps: its file, and the addresses of its first mapping. */
 struct mapped_ring {
@@ -164,12 +168,13 @@ static bool maps_ring(pid_t pid, const struct mapped_ring *wanted, unsigned *lin
     struct process_maps maps;
     struct process_map map;
     bool found = false;
+    unsigned most = *lines_left < LINES_OF_ONE_MAX ? *lines_left : LINES_OF_ONE_MAX, count = 0;
     *hidden = process_maps_open(&maps, pid) == -EACCES;
-    while (!found && *lines_left > 0 && process_maps_next(&maps, &map)) {
-        --*lines_left;
+    for (; !found && count < most && process_maps_next(&maps, &map); count++)
         found = is_ring(&map) && map.inode == wanted->inode && map.device == wanted->device;
-    }
-    *hidden |= *lines_left == 0;
+    *lines_left -= count;
+    *hidden |= count == most;
+    heartbeat_send();
     process_maps_close(&maps);
     return found;
 }
@@ -193,9 +198,9 @@ static bool is_stopped(pid_t pid)
  * maps may serve it. A silent ring can only be that of a stopped profiler. A forked child of the
  * process maps its ring, too, until it allocates: it is no profiler of a silent ring, whatever its
  * name. */
-static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool is_silent)
+static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool is_silent,
+                           unsigned *lines_left)
 {
-    unsigned lines_left = LINES_OF_ALL_MAX;
     DIR *directory = opendir("/proc");
     pid_t pid, found = 0, unseen = 0;
     while (directory != NULL && found == 0 && (pid = process_list_next(directory)) > 0) {
@@ -203,7 +208,7 @@ static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool 
         bool hidden = false;
         if (pid == profiled || !process_info_comm(pid, comm) || strncmp(comm, "heap", 4) != 0)
             continue;
-        if (maps_ring(pid, ring, &lines_left, &hidden))
+        if (maps_ring(pid, ring, lines_left, &hidden))
             found = is_silent && is_same_program(pid, profiled) ? 0 : pid;
         else if (hidden && (!is_silent || is_stopped(pid)))
             unseen = OTHER_PROFILER_UNSEEN;
@@ -216,11 +221,12 @@ static pid_t find_profiler(pid_t profiled, const struct mapped_ring *ring, bool 
 pid_t other_profiler_of(pid_t pid)
 {
     struct mapped_ring rings[RINGS_MAX];
-    unsigned count = read_rings(pid, rings);
+    unsigned count = read_rings(pid, rings), lines_left = LINES_OF_ALL_MAX;
     for (unsigned i = 0; i < count; i++) {
         enum ring_state state = state_of(pid, &rings[i]);
-        pid_t profiler =
-            state == RING_UNUSED ? 0 : find_profiler(pid, &rings[i], state == RING_SILENT);
+        pid_t profiler = 0;
+        if (state != RING_UNUSED)
+            profiler = find_profiler(pid, &rings[i], state == RING_SILENT, &lines_left);
         if (state == RING_SERVED || profiler != 0)
             return profiler;
     }
@@ -230,9 +236,10 @@ pid_t other_profiler_of(pid_t pid)
 void other_profiler_end_orphaned(pid_t pid)
 {
     struct mapped_ring rings[RINGS_MAX];
-    unsigned count = read_rings(pid, rings);
+    unsigned count = read_rings(pid, rings), lines_left = LINES_OF_ALL_MAX;
     for (unsigned i = 0; i < count; i++) {
-        if (state_of(pid, &rings[i]) == RING_SILENT && find_profiler(pid, &rings[i], true) == 0)
+        if (state_of(pid, &rings[i]) == RING_SILENT &&
+            find_profiler(pid, &rings[i], true, &lines_left) == 0)
             end_ring(pid, &rings[i]);
     }
 }
