@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -237,6 +238,7 @@ static void a_released_cgroup_has_no_events(void **state)
     assert_true(writer >= 0 && cgroup->events >= 0 && pipe(told) == 0);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(writer);
         if (write(told[1], &byte, 1) != 1)
             _exit(1);

@@ -41,6 +41,7 @@ static pid_t start(void (*prepare)(void))
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         prepare();
         if (write(ready[1], &byte, 1) != 1)
             _exit(1);
