@@ -41,6 +41,10 @@
 #define FIRST_PATIENCE_MS 25
 #define LAST_PATIENCE_MS 800
 
+/* Many processes may be examined in one turn, and one with many mappings takes a tenth of a second:
+ * the rings are read between them. */
+#define READ_RINGS_PERIOD_MS 20u
+
 /* Continuous mode takes a last dump before it hands a process over. */
 #define CLAIM_PATIENCE_MS 10000
 /* How often a background session looks whether a process is free again. */
@@ -358,12 +362,22 @@ static bool is_out_of_question(const struct session *session, const struct proce
            !target_choice_is_possible(&session->config->target_rules, info);
 }
 
+void discovery_read_rings(struct session *session, uint64_t now_ms)
+{
+    struct discovery_list *list = &session->discovery;
+    if (now_ms < list->read_rings_ms + READ_RINGS_PERIOD_MS)
+        return;
+    session_serve_meanwhile(session);
+    list->read_rings_ms = clock_read_ms(CLOCK_MONOTONIC);
+}
+
 void discovery_examine(struct server *server, struct discovery_entry *entry)
 {
     struct session *session = server->session;
     struct process_info info;
     enum discovery_state before = entry->state;
     uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC), began_us = processor_time_us();
+    discovery_read_rings(session, began_ms);
     int code = process_info_read_names(&info, entry->pid);
     if (code == 0 && is_out_of_question(session, &info)) {
         memcpy(entry->comm, info.comm, sizeof(entry->comm));

@@ -9,6 +9,9 @@
 #include "daemon/server/server.h"
 #include "daemon/session/session.h"
 
+/* Take in what the rings hold, if that was not done lately. Call it between many processes. */
+void discovery_read_rings(struct session *session, uint64_t now_ms);
+
 /* Examine a process, do what can be done now, and set when to continue. */
 void discovery_examine(struct server *server, struct discovery_entry *entry);
 

@@ -150,6 +150,7 @@ static void scan(struct server *server, bool running)
         struct discovery_entry entry = {
             .pid = pids[i], .running = running, .seen_ms = fresh.scan_ms};
         heartbeat_send();
+        discovery_read_rings(session, clock_read_ms(CLOCK_MONOTONIC));
         if (!process_info_comm(pids[i], entry.comm))
             continue;
         size_t place = place_of(old, pids[i]);
@@ -170,6 +171,7 @@ static void scan(struct server *server, bool running)
     }
     free(pids);
     fresh.retry_ms = session->discovery.retry_ms;
+    fresh.read_rings_ms = session->discovery.read_rings_ms;
     free(session->discovery.entries);
     session->discovery = fresh;
 }

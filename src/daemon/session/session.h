@@ -73,11 +73,12 @@ struct discovery_list {
         unsigned invitations;   /* number of times that it succeeded */
     } * entries;
     size_t count, capacity, pending;
-    uint64_t due_ms;   /* nothing pending is due before this time */
-    uint64_t scan_ms;  /* time of the last scan */
-    uint64_t retry_ms; /* failed attempts are not repeated before this time */
-    uint64_t busy_ms;  /* time that failed attempts took in this turn */
-    bool must_scan;    /* an event was missed since the last scan */
+    uint64_t due_ms;        /* nothing pending is due before this time */
+    uint64_t scan_ms;       /* time of the last scan */
+    uint64_t retry_ms;      /* failed attempts are not repeated before this time */
+    uint64_t busy_ms;       /* time that failed attempts took in this turn */
+    bool must_scan;         /* an event was missed since the last scan */
+    uint64_t read_rings_ms; /* when the rings were last read between two processes */
 };
 
 /* Where the trace goes: into a file, or as packets without a head to Perfetto's tracing service. */
