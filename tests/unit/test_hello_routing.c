@@ -25,7 +25,7 @@ static int add_session(struct supervised *session, uid_t uid)
     *session = (struct supervised){.socket = ends[0],
                                    .owner.uid = uid,
                                    .order = supervisor.count + 1,
-                                   .last_message_ms = clock_read_ms(CLOCK_MONOTONIC) - 1};
+                                   .last_turn_ms = clock_read_ms(CLOCK_MONOTONIC) - 1};
     supervisor.sessions[supervisor.count++] = session;
     return ends[1];
 }
@@ -84,8 +84,8 @@ static void a_silent_session_is_not_asked_again(void **state)
     assert_false(is_asked(&peer));
     assert_int_equal(hellos_received(end), 0);
 
-    /* Any message shows that it goes on. */
-    session.last_message_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
+    /* A message from its event loop shows that it answers again. */
+    session.last_turn_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
     assert_true(is_asked(&peer));
     assert_int_equal(hellos_received(end), 1);
     hello_routing_answer(&routing, &session, routing.last_ticket, 0);
@@ -100,7 +100,7 @@ static void a_slow_session_is_asked_again(void **state)
     int peer, end = add_session(&session, USER);
     (void)state;
     assert_true(is_asked(&peer));
-    session.last_message_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
+    session.last_turn_ms = clock_read_ms(CLOCK_MONOTONIC) + 1;
     hello_routing_do_due(&routing, routing.hellos[0].ask_ms);
     assert_int_equal(verdict_received(peer), HANDSHAKE_NOT_A_TARGET);
     assert_true(is_asked(&peer));

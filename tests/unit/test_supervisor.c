@@ -140,6 +140,32 @@ static void shares_follow_users_and_sessions(void **state)
         close(sessions[i].socket), close(ends[i]);
 }
 
+/* --- whether a session answers --- */
+
+/* During long work a session says that it lives, but answers no hello. */
+static void a_sign_of_life_is_no_turn(void **state)
+{
+    static const struct supervisor_user user;
+    static struct rendezvous rendezvous = {.epoll = -1};
+    static struct supervised busy;
+    const uint32_t alive = SESSION_WIRE_ALIVE;
+    int end;
+    (void)state;
+    supervisor.user = &user;
+    supervisor.rendezvous = &rendezvous;
+    supervisor.count = 0;
+    add_session(&busy, 1000, &end);
+    assert_int_equal(send(end, &alive, sizeof(alive), 0), sizeof(alive));
+    assert_true(supervisor_serve(&supervisor, busy.socket));
+    assert_int_not_equal(busy.last_message_ms, 0);
+    assert_int_equal(busy.last_turn_ms, 0);
+    assert_int_equal(session_wire_send_number(end, SESSION_WIRE_AWAITED, 0, false), 0);
+    assert_true(supervisor_serve(&supervisor, busy.socket));
+    assert_int_equal(busy.last_turn_ms, busy.last_message_ms);
+    supervisor.count = 0;
+    close(busy.socket), close(end);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,6 +173,7 @@ int main(void)
         cmocka_unit_test(a_busy_session_is_not_killed),
         cmocka_unit_test(an_endless_session_is_killed),
         cmocka_unit_test(shares_follow_users_and_sessions),
+        cmocka_unit_test(a_sign_of_life_is_no_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

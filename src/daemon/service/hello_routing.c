@@ -11,10 +11,10 @@
 #define ASK_MS 900
 #define WHOLE_MS (HANDSHAKE_TIMEOUT_MS - 200)
 
-/* Return whether the session let the last hello pass, and has sent nothing since. */
+/* Return whether the session let the last hello pass, and its event loop has sent nothing since. */
 static bool is_silent(const struct supervised *session)
 {
-    return session->unanswered_ms > session->last_message_ms;
+    return session->unanswered_ms > session->last_turn_ms;
 }
 
 /* Return whether the session may be asked, and its owner may be allowed to see the process. The

@@ -3,8 +3,9 @@
  * Finds the session for each process that says hello to the daemon. Sessions are asked in the order
  * of their start, and only if their owner may profile the process at all, so that no session delays
  * another user's programs. The loop waits for none of them: a session that does not answer in time
- * is skipped. If it sent no other message meanwhile either (it is stopped, or waits in the kernel),
- * it is not asked again before it sends one: it delays one program, not each that begins.
+ * is skipped. If it sent no other message meanwhile either, but signs of life (it is stopped, waits
+ * in the kernel, or writes a long dump), it is not asked again before it sends one: it delays one
+ * program, not each that begins.
  */
 #ifndef HEAPPROFD_DAEMON_SERVICE_HELLO_ROUTING_H
 #define HEAPPROFD_DAEMON_SERVICE_HELLO_ROUTING_H

@@ -274,6 +274,8 @@ static void take_message(struct supervisor *supervisor, struct supervised *sessi
     if (!session_wire_read(&number.type, sizeof(number.type), bytes, length))
         return;
     note_message(session);
+    if (number.type != SESSION_WIRE_ALIVE)
+        session->last_turn_ms = session->last_message_ms;
     switch (number.type) {
     case SESSION_WIRE_ANSWER:
         if (session_wire_read(&answer, sizeof(answer), bytes, length))

@@ -52,6 +52,7 @@ struct supervised {
     int client;                                     /* used if the process dies */
     uint64_t start_ms;                              /* all times: CLOCK_MONOTONIC */
     uint64_t last_message_ms;                       /* time of its last message */
+    uint64_t last_turn_ms;  /* of the last one from its event loop, which answers hellos */
     uint64_t unanswered_ms; /* when it was sent the last hello that it let pass; 0: never */
     /* Only while it should end: its CPU time at the last check, and the last time at which it had
      * used some. */
