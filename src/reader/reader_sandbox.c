@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/close_descriptors.h"
 #include "util/process_maps.h"
 #include "util/process_title.h"
 #include "util/seccomp_program.h"
@@ -56,12 +57,7 @@ static int keep_socket_alone(int socket)
 {
     if (socket != 0 && dup2(socket, 0) < 0)
         return -errno;
-    if (syscall(SYS_close_range, 1u, ~0u, 0u) == 0)
-        return 0;
-    struct rlimit limit;
-    int end = getrlimit(RLIMIT_NOFILE, &limit) == 0 ? (int)limit.rlim_cur : 65536;
-    for (int fd = 1; fd < end; fd++)
-        close(fd);
+    close_descriptors(1, ~0U);
     return 0;
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/close_descriptors.h"
 #include "util/process_title.h"
 
 /* Time that the watcher has to report a signal. A shell or timeout(1) that signals several
@@ -69,7 +70,7 @@ static _Noreturn void watch(pid_t parent, int pipe)
     if (getppid() != parent || dup2(pipe, STDIN_FILENO) < 0)
         _exit(0);
     /* Do not hold the user's pipes open. */
-    close_range(STDIN_FILENO + 1, ~0U, 0);
+    close_descriptors(STDIN_FILENO + 1, ~0U);
     sigset_t all;
     siginfo_t info;
     sigfillset(&all);

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "util/close_descriptors.h"
+
 /* A session of root may use a quarter of the machine's memory. */
 #define ROOT_MEMORY_PART 4
 
@@ -51,7 +53,7 @@ void session_confine_descriptors(int kept[], size_t count)
                 next = (unsigned)kept[i];
         }
         if (next > from)
-            close_range(from, next == ~0U ? ~0U : next - 1, 0);
+            close_descriptors(from, next == ~0U ? ~0U : next - 1);
         if (next == ~0U)
             return;
         from = next + 1;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/close_descriptors.h"
 #include "util/priority.h"
 
 /* Close all other descriptors. The first ones are in ascending order. */
@@ -20,11 +21,11 @@ static void keep_only(const int *fds, unsigned count, int pipe)
         unsigned end = i < count ? (unsigned)fds[i] : ~0U;
         if ((unsigned)pipe >= next && (unsigned)pipe < end) {
             if ((unsigned)pipe > next)
-                syscall(SYS_close_range, next, pipe - 1, 0);
+                close_descriptors(next, (unsigned)pipe - 1);
             next = (unsigned)pipe + 1;
         }
         if (end > next)
-            syscall(SYS_close_range, next, end == ~0U ? end : end - 1, 0);
+            close_descriptors(next, end == ~0U ? end : end - 1);
         next = end + 1;
     }
 }
