@@ -7,6 +7,10 @@
 
 #include "attach/arch/processor.h"
 
+/* The kernel's segments for code of 64 bits and its stack. */
+#define SEGMENT_OF_CODE 0x33u
+#define SEGMENT_OF_STACK 0x2bu
+
 static const uint8_t call_and_return[] = {0x0f, 0x05, 0xc3}; /* syscall; ret */
 /* mov $15, %rax; syscall */
 static const uint8_t return_from_signal[] = {0x48, 0xc7, 0xc0, SYS_rt_sigreturn, 0, 0,
@@ -31,6 +35,10 @@ void registers_set_call(struct user_regs_struct *registers, uint64_t instruction
 {
     (void)sigreturn_code; /* the frame contains its address */
     registers->rip = instruction;
+    /* The thread may have been stopped in code of 32 bits, where `syscall` is another instruction
+     * and rip is cut. */
+    registers->cs = SEGMENT_OF_CODE;
+    registers->ss = SEGMENT_OF_STACK;
     if (frame != 0)
         registers->rsp = frame;
     registers->rax = (uint64_t)number;
@@ -117,9 +125,9 @@ void own_call_leave(const struct tracee *tracee)
 /* The flags and the code segment follow the interrupted pc. */
 bool processor_is_saved_pc(const uint64_t *words)
 {
-    const uint64_t code_segment = 0x33, always_set = 2, flags = 0x3fffff;
+    const uint64_t always_set = 2, flags = 0x3fffff;
     return (words[1] & always_set) != 0 && (words[1] & ~flags) == 0 &&
-           (words[2] & 0xffff) == code_segment;
+           (words[2] & 0xffff) == SEGMENT_OF_CODE;
 }
 
 void processor_write_call(uint8_t code[16], uint32_t target)
