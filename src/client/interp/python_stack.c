@@ -16,8 +16,9 @@
 /* A thread's own pthread_self() is this near to its thread pointer. */
 #define THREAD_BYTES_MAX 8192u
 
-/* Frames of an activation that are passed without being kept. */
-#define FRAMES_MAX (1u << 20)
+/* Frames that are read before a list is taken for one without an end. A frame that has not begun is
+ * no item, but unless it is the innermost, the next one inwards is: a finalizer's. */
+#define FRAMES_MAX (4 * INTERPRETER_ITEMS_MAX)
 
 static bool copy_word(uintptr_t from, uint64_t *word)
 {
@@ -52,6 +53,18 @@ static uintptr_t state_of_key(const struct interpreter *python)
         (function >= module->object_start && function < module->object_end))
         return 0;
     return (uintptr_t)((void *(*)(unsigned))function)(load_relaxed(&key[1]));
+}
+
+/* Return whether the thread runs Python with the state. `stays`: nobody frees it meanwhile. */
+static bool is_active(const struct python_layout *layout, uintptr_t state, bool stays)
+{
+    uintptr_t at = state + layout->thread_active;
+    uint8_t status;
+    if (stays)
+        status = *(const volatile uint8_t *)at;
+    else if (system_read_memory(&status, at, sizeof(status)) != sizeof(status))
+        return false;
+    return (status & PYTHON_THREAD_ACTIVE) != 0;
 }
 
 /* Find the state that the thread runs with, and whether it has the GIL. Return 0 if the thread has
@@ -89,8 +102,7 @@ static uintptr_t find_state(struct interpreter *python, bool *has_gil, bool *unc
         store_relaxed(&python->proven, 1);
     }
     if (layout->thread_active != 0)
-        *has_gil = (*(const volatile uint8_t *)(state + layout->thread_active) &
-                    PYTHON_THREAD_ACTIVE) != 0;
+        *has_gil = is_active(layout, state, stays);
     return state;
 }
 
