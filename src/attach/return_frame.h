@@ -19,7 +19,8 @@
 
 #include "attach/tracee.h"
 
-#define RETURN_FRAME_BYTES_MAX (9u << 10)
+/* With tiles (AMX); else less than 4 KiB. */
+#define RETURN_FRAME_BYTES_MAX (13u << 10)
 
 struct return_frame {
     uint64_t entry; /* stack pointer at which the thread's `ret` finds it */

@@ -71,6 +71,7 @@ struct tracee {
     bool worker_in_call;   /* it entered its own system call again (arch/aarch64/own_call.c) */
     uint64_t worker_frame; /* where its `ret` finds its return frame (return_frame.h); 0: none */
     bool worker_is_lent;   /* it has our registers */
+    uint64_t shadow_stack; /* its pointer in there before ours (shadow_stack_enter()); 0: none */
     uint64_t rseq_field;   /* address of the pointer to its critical section (rseq); 0: none */
     uint64_t rseq_value;   /* that pointer */
 };

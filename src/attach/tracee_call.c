@@ -185,6 +185,8 @@ static long lend_worker(struct tracee *tracee, const struct tracee_room *room)
     /* Set up its return before its signals are blocked. */
     long code = prepare_call(tracee, CALL_OWN_PROCESS, nothing);
     if (code == 0)
+        code = shadow_stack_enter(tracee);
+    if (code == 0)
         code = tracee_request(PTRACE_SETSIGMASK, tracee->worker->tid, (void *)8, &all);
     return code == 0 ? own_call_replace(tracee) : code;
 }
@@ -195,6 +197,7 @@ int tracee_work_begin(struct tracee *tracee, const struct tracee_room *room)
     tracee->work_code = 0;
     tracee->worker_frame = 0;
     tracee->worker_is_lent = false;
+    tracee->shadow_stack = 0;
     if (tracee->worker == NULL)
         return -ESRCH;
     if (tracee->syscall_instruction == 0) {
@@ -274,6 +277,7 @@ int tracee_work_end(struct tracee *tracee)
         /* Restore its own registers before the frame goes: until then it protects the thread. */
         tracee_request(PTRACE_SETSIGMASK, worker->tid, (void *)8, &tracee->worker_mask);
         registers_write(worker->tid, &worker->registers);
+        shadow_stack_leave(tracee);
         own_call_leave(tracee);
         if (tracee->rseq_field != 0)
             tracee_write(tracee, tracee->rseq_field, &tracee->rseq_value, 8);

@@ -61,6 +61,17 @@ int own_call_enter(struct tracee *tracee);
 int own_call_replace(struct tracee *tracee);
 void own_call_leave(const struct tracee *tracee);
 
+/* --- the worker's second stack of return addresses --- */
+
+/*
+ * A program may have its return addresses on a second stack as well, which only calls, returns and
+ * the kernel write (x86-64: shadow stack; aarch64: guarded control stack). A return that finds
+ * another address there is a fault. Make the return from our system call into the return frame one
+ * that does not, and undo that. -ENOTSUP: such a thread cannot be used.
+ */
+int shadow_stack_enter(struct tracee *tracee);
+void shadow_stack_leave(const struct tracee *tracee);
+
 /* --- code and stacks --- */
 
 /* Machine code that is searched for in a process. */

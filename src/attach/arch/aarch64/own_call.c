@@ -20,6 +20,9 @@
 #ifndef NT_ARM_SSVE
 #define NT_ARM_SSVE 0x40b
 #endif
+#ifndef NT_ARM_GCS
+#define NT_ARM_GCS 0x410
+#endif
 
 /* Signals that may be delivered to the thread before it begins its call. */
 #define SIGNALS_MAX 8
@@ -123,4 +126,22 @@ void own_call_leave(const struct tracee *tracee)
     if (vectors.note != 0)
         tracee_request(PTRACE_SETREGSET, tracee->worker->tid, (void *)vectors.note, &vector);
     vectors.note = 0;
+}
+
+/* Refuse a thread with a guarded control stack: its return into the return frame would be a fault,
+ * and so would each `ret` that ends a trampoline far from its function. */
+int shadow_stack_enter(struct tracee *tracee)
+{
+    struct {
+        uint64_t enabled, locked, pointer;
+    } state = {0};
+    struct iovec vector = {&state, sizeof(state)};
+    bool is_known =
+        tracee_request(PTRACE_GETREGSET, tracee->worker->tid, (void *)NT_ARM_GCS, &vector) == 0;
+    return is_known && (state.enabled & 1) != 0 ? -ENOTSUP : 0;
+}
+
+void shadow_stack_leave(const struct tracee *tracee)
+{
+    (void)tracee;
 }

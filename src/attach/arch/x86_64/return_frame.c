@@ -19,7 +19,7 @@
 
 #define LEGACY_BYTES 512u
 #define HEADER_BYTES 64u
-#define STATE_BYTES_MAX 8192u
+#define STATE_BYTES_MAX 12288u
 
 /* Offset of the kernel's struct _fpx_sw_bytes in the legacy area. */
 #define SOFTWARE_AT 464u
@@ -29,7 +29,8 @@
 #define UC_FP_XSTATE 1u
 #define UC_SIGCONTEXT_SS 2u
 
-/* Tiles (AMX) take 8 KiB. Threads that did not request them have none. */
+/* Tiles (AMX) take 8 KiB. The kernel refuses a frame with room for them from a thread that did not
+ * request them, and most others do not use them at the moment. */
 #define FEATURES_OF_TILES (UINT64_C(3) << 17)
 
 /* The kernel's part of ucontext_t: glibc's signal mask is longer. */
@@ -113,9 +114,11 @@ static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
     if (syscall(SYS_ptrace, PTRACE_GETREGSET, tid, NT_X86_XSTATE, &vector) < 0 ||
         vector.iov_len < LEGACY_BYTES + HEADER_BYTES)
         return 0;
-    uint64_t features;
+    uint64_t features, used;
     memcpy(&features, whole + SOFTWARE_AT, sizeof(features));
-    features &= ~FEATURES_OF_TILES;
+    memcpy(&used, whole + LEGACY_BYTES, sizeof(used));
+    if ((used & FEATURES_OF_TILES) == 0)
+        features &= ~FEATURES_OF_TILES;
     uint32_t bytes = state_bytes(features);
     if (bytes > STATE_BYTES_MAX || bytes > vector.iov_len)
         return 0;
@@ -127,9 +130,6 @@ static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
     } software = {MAGIC1, bytes + 4, features, bytes, {0}};
     _Static_assert(sizeof(software) == LEGACY_BYTES - SOFTWARE_AT, "fills the legacy area");
     memcpy(state + SOFTWARE_AT, &software, sizeof(software));
-    /* The features in use, without tiles. */
-    uint64_t used;
-    memcpy(&used, state + LEGACY_BYTES, sizeof(used));
     used &= features;
     memcpy(state + LEGACY_BYTES, &used, sizeof(used));
     const uint32_t mark = MAGIC2;
