@@ -13,16 +13,18 @@ static inline bool is_own(uint64_t frame)
     return frame - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start;
 }
 
-unsigned own_frames_remove(uint64_t *frames, uintptr_t *places, unsigned count)
+void own_frames_remove(struct unwind_walk *walk, uint64_t *frames, uintptr_t *places)
 {
-    unsigned kept = 0;
+    unsigned kept = 0, count = walk->count, proven = walk->proven;
     while (kept < count && !is_own(frames[kept]))
         kept++;
     if (likely(kept == count))
-        return count;
+        return;
     for (unsigned i = kept; i < count; i++) {
-        if (is_own(frames[i]))
+        if (is_own(frames[i])) {
+            walk->proven -= i < proven;
             continue;
+        }
         frames[kept] = frames[i];
         if (places != NULL)
             places[kept] = places[i];
@@ -30,5 +32,5 @@ unsigned own_frames_remove(uint64_t *frames, uintptr_t *places, unsigned count)
     }
     if (places != NULL)
         places[kept] = places[count];
-    return kept;
+    walk->count = kept;
 }

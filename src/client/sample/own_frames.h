@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "client/system.h"
+#include "client/unwind/unwind.h"
 
 #if defined(HEAPPROFD_ATTACHED) || defined(HEAPPROFD_NO_HOOKS)
 
@@ -40,8 +41,8 @@ static inline void own_frames_expect(void)
 
 #endif
 
-/* Remove this library's frames, and their places (see unwind_callstack()) if these are not NULL.
- * Return how many frames remain. */
-unsigned own_frames_remove(uint64_t *frames, uintptr_t *places, unsigned count);
+/* Remove this library's frames from the walk, and their places (see unwind_callstack()) if these
+ * are not NULL. All frames must have been written. */
+void own_frames_remove(struct unwind_walk *walk, uint64_t *frames, uintptr_t *places);
 
 #endif

@@ -266,8 +266,7 @@ static bool walk_stack(struct ring_thread *thread, const struct unwind_registers
     } while (unlikely(*generation != module_generation()));
     if (unlikely(own_frames_expected())) {
         unwind_write_recalled(walk, &scratch->memory, scratch->frames);
-        walk->count = own_frames_remove(scratch->frames, interprets ? scratch->merge.places : NULL,
-                                        walk->count);
+        own_frames_remove(walk, scratch->frames, interprets ? scratch->merge.places : NULL);
     }
     scratch->merge.interpreter = NULL;
     if (unlikely(interprets)) {
