@@ -74,6 +74,28 @@ def test_own_stacks():
         check(loops(native) > 90, f"{loops(native)} loops with --native")
 
 
+def test_generated_code():
+    """Under YJIT, stacks through generated code keep their native frames, and are counted. None is wrong."""
+    need_ruby()
+    if run(["ruby", "--yjit", "-e", "print RubyVM::YJIT.enabled?"]).stdout != b"true":
+        skip("this Ruby has no YJIT")
+    with directory() as path:
+        notes, output = os.path.join(path, "notes"), os.path.join(path, "o")
+        bare = run(["ruby", "--yjit", PROGRAM, notes])
+        ours = run(host_command(["ruby", "--yjit", PROGRAM, notes], output, 1))
+        ours.check_same(bare, "ruby")
+        with open(notes) as file:
+            noted = json.load(file)
+        wanted = collections.Counter()
+        for note in noted:
+            wanted[json.dumps(note["frames"])] += note["bytes"] + BYTES_TAIL
+        heap = report(output, "--focus", "^probe$")
+        found = large_stacks(heap)
+        for stack in sorted(found.keys()):
+            check(found[stack] <= wanted[stack], f"{wanted[stack]} bytes, found {found[stack]}, of {stack}")
+        check(heap["lost"]["interpreter_state"] > 0, f"lost {heap['lost']}")
+
+
 def test_internal_files():
     """Files that Ruby calls its own, "<internal:/usr/lib/ruby/x.rb>", have a base name, too."""
     need_ruby()

@@ -274,10 +274,11 @@ static bool merge_all(struct merging *merging, struct unwind_walk *walk)
 {
     const struct interpreter_stack *stack = &merging->merge->stack;
     unsigned first = 0;
-    bool all = true;
+    bool all = true, ordered = false;
     for (unsigned i = 0; i < stack->count && all; i++) {
         if (stack->items[i].frame != 0)
             continue;
+        ordered |= stack->items[i].anchor == 0;
         all = merge_group(merging, &stack->items[first], &stack->items[i]);
         first = i + 1;
     }
@@ -286,15 +287,19 @@ static bool merge_all(struct merging *merging, struct unwind_walk *walk)
     /* Between the groups, each activation of the loop must have one. */
     if (merging->loops > 0)
         return false;
+    /* A guess may have skipped loops. Groups without a place are then those of other loops, unless
+     * there are as many. */
+    bool in_doubt = ordered && walk->proven < walk->count;
     if (!all)
         merge_native(merging, merging->frame_count);
     if (!all || stack->count == 0)
-        return all || walk->stop != UNWIND_OUTERMOST;
+        return all || (walk->stop != UNWIND_OUTERMOST && !in_doubt);
+    if (stack->cut && in_doubt)
+        return false;
     if (stack->cut) {
         merge_cut(merging, &stack->items[first], &stack->items[stack->count], walk);
         return true;
     }
-    bool ordered = stack->items[stack->count - 1].anchor == 0;
     merge_native(merging, merging->frame_count);
     /* Loops further out may be those of a suspended coroutine (greenlet) under which this one was
      * started. Groups without a place must be all there are. */
