@@ -62,6 +62,9 @@ def check_needs(kind, library):
     sizes = [int(line.split()[5], 16) for line in output_of("readelf", "-lW", library).splitlines() if line.split()[:1] == ["TLS"]]
     if not sizes or max(sizes) > TLS_BYTES_MAX:
         faults.append(f"takes {sizes} bytes of thread-local storage")
+    # The C library turns off the shadow stack of a process (CET) if one of its objects is not marked as compatible.
+    if "X86-64" in output_of("readelf", "-hW", library) and "SHSTK" not in output_of("readelf", "-nW", library):
+        faults.append("turns off the shadow stack of the process that loads it")
     for fault in faults:
         print(f"FAIL: it {fault}")
     return len(faults)
