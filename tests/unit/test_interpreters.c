@@ -211,6 +211,42 @@ static void a_guess_may_have_skipped_loops(void **state)
     assert_int_equal(doubts, 0);
 }
 
+/* Two groups whose places are in the frames 1 and 3 of five, of 64 bytes each. */
+static void set_places(void)
+{
+    set_groups();
+    items[2].anchor = 0x7000 + 64 + 8;
+    items[4].anchor = 0x7000 + 3 * 64 + 8;
+    for (unsigned i = 0; i <= 5; i++)
+        merge.places[i] = 0x7000 + i * 64;
+}
+
+static void functions_stand_where_their_places_are(void **state)
+{
+    (void)state;
+    const uint64_t walked[] = {OTHER, LOOP, HELPER, LOOP, OTHER};
+    uint64_t doubts;
+    set_places();
+    assert_true(MERGE(5, UNWIND_OUTERMOST));
+    assert_int_equal(doubts, 0);
+    CHECK_MERGED(OTHER, LANGUAGE(1), LANGUAGE(2), LOOP, HELPER, LANGUAGE(3), LOOP, OTHER);
+}
+
+/* The loop is between generated code, whose range is too large, and the caller that was guessed. */
+static void a_skipped_loops_functions_have_no_place(void **state)
+{
+    (void)state;
+    const uint64_t walked[] = {OTHER, LOOP, HELPER, OTHER, OTHER};
+    uint64_t doubts;
+    set_places();
+    merge.places[3] |= UNWIND_PLACE_GUESSED;
+    assert_true(MERGE(4, UNWIND_NO_RULE));
+    assert_int_equal(doubts, 0);
+    CHECK_MERGED(OTHER, LANGUAGE(1), LANGUAGE(2), LOOP, HELPER, OTHER, OTHER);
+    assert_false(MERGE(4, UNWIND_OUTERMOST));
+    assert_int_equal(doubts, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +254,8 @@ int main(void)
         cmocka_unit_test(a_walk_that_ended_has_the_inner_functions),
         cmocka_unit_test(a_missing_loop_is_in_doubt),
         cmocka_unit_test(a_guess_may_have_skipped_loops),
+        cmocka_unit_test(functions_stand_where_their_places_are),
+        cmocka_unit_test(a_skipped_loops_functions_have_no_place),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }

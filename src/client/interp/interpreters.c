@@ -202,11 +202,13 @@ static unsigned frame_of_group(const struct merging *merging, uintptr_t anchor)
         return i;
     }
     for (; i < count; i++) {
-        if (unlikely(anchor < places[i + 1]) && anchor >= places[i] &&
-            places[i + 1] - places[i] < STACK_FRAME_BYTES_MAX)
+        uintptr_t end = places[i + 1] & ~UNWIND_PLACE_GUESSED;
+        if (unlikely(anchor < end) && anchor >= places[i] &&
+            end - places[i] < STACK_FRAME_BYTES_MAX)
             break;
     }
-    return i;
+    /* The loop's frame may be one that a guess has skipped. */
+    return i < count && (places[i] & UNWIND_PLACE_GUESSED) ? count : i;
 }
 
 /* Return the frame before which the functions of a loop's frame belong. */

@@ -216,6 +216,8 @@ static int walk_guess(struct walk *walk)
     if (module_find(address - ARCH_CALL_BYTES, false) == NULL &&
         (fp <= record || fp % sizeof(uintptr_t) != 0))
         return UNWIND_NO_RULE;
+    if (walk->places != NULL)
+        walk->places[walk->count - 1] |= UNWIND_PLACE_GUESSED;
     walk->frame.address = address;
     walk->frame.fp = fp;
     walk->frame.sp = record + ARCH_FRAME_RECORD_BYTES;

@@ -15,6 +15,9 @@
 /* Deeper stacks lose their outer frames and are marked as truncated. */
 #define UNWIND_FRAMES_MAX 1024u
 
+/* In an address of the stack, which is even. */
+#define UNWIND_PLACE_GUESSED ((uintptr_t)1)
+
 /* Registers of the hook's caller at the hook's return. The entry code in arch/<cpu>/ fills
  * them. */
 struct unwind_registers;
@@ -66,7 +69,9 @@ struct unwind_walk {
  * hash needs none of them.
  *
  * If `places` is not NULL, all frames are written, and it has max + 1 entries: frame n has
- * [places[n], places[n + 1]) of the stack, except where the walk moves to another stack.
+ * [places[n], places[n + 1]) of the stack, except where the walk moves to another stack. An entry
+ * has UNWIND_PLACE_GUESSED added if its frame's caller was guessed: frames may have been skipped,
+ * and the range be theirs, too.
  *
  * If `unfinished` (unfinished_walk.h) is not NULL, it decides at code without CFI whether to stop
  * with UNWIND_FOR_DAEMON.
