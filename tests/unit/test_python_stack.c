@@ -54,7 +54,7 @@ bool python_send(struct ring_thread *thread, const struct interpreter *interpret
 }
 
 /* An interpreter of the kind of 3.13. Its threads' states span two pages. */
-enum { PAGE = 4096, STATE_FRAME = 8, STATE_ID = 0, STATE_ACTIVE = 64 };
+enum { STATE_FRAME = 8, STATE_ID = 0, STATE_ACTIVE = 64 };
 
 static struct {
     uint32_t key_is_made, key;
@@ -97,15 +97,17 @@ static uintptr_t get_specific = (uintptr_t)pthread_getspecific;
 static const struct module no_module;
 static struct interpreter python;
 static struct interpreter_stack stack;
+static size_t page_bytes;
 static uint8_t *pages,
     *state; /* two pages; the state's part from STATE_ACTIVE on is in the second */
 
 static int begin(void **unused)
 {
     (void)unused;
-    pages = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    pages = mmap(NULL, 2 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(pages != MAP_FAILED);
-    state = pages + PAGE - STATE_ACTIVE;
+    state = pages + page_bytes - STATE_ACTIVE;
     uint64_t id = arch_thread_pointer();
     memcpy(state + STATE_ID, &id, sizeof(id));
     state[STATE_ACTIVE] = PYTHON_THREAD_ACTIVE;
@@ -127,7 +129,7 @@ static int end(void **unused)
 {
     (void)unused;
     assert_int_equal(pthread_key_delete(runtime.key), 0);
-    munmap(pages, 2 * PAGE);
+    munmap(pages, 2 * page_bytes);
     return 0;
 }
 
@@ -147,7 +149,7 @@ static void a_state_may_vanish_while_the_interpreter_ends(void **unused)
     (void)unused;
     assert_int_equal(python_read(&python, &stack), INTERPRETER_READ);
     runtime.finalizing = 1;
-    munmap(pages + PAGE, PAGE);
+    munmap(pages + page_bytes, page_bytes);
     assert_int_equal(python_read(&python, &stack), INTERPRETER_READ);
     assert_false(stack.direct);
 }
