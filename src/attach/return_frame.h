@@ -31,10 +31,11 @@ struct return_frame {
 
 /*
  * Make the frame of a stopped thread for the place below `end`. Return false if that is impossible.
- * `sigreturn`: the address of code that makes that system call.
+ * `sigreturn`: the address of code that makes that system call. `with_tiles`: include the tiles
+ * that the thread uses (AMX).
  */
 bool return_frame_make(struct return_frame *frame, const struct tracee *tracee, pid_t tid,
                        const struct user_regs_struct *registers, uint64_t signal_mask,
-                       uint64_t sigreturn, uint64_t end);
+                       uint64_t sigreturn, uint64_t end, bool with_tiles);
 
 #endif

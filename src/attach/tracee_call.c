@@ -114,15 +114,15 @@ static void take_frame(const struct tracee *tracee, struct placed_frame *placed)
     placed->frame.count = 0;
 }
 
-/* Write the frame into the room, or (NULL) below the stack pointer. */
-static bool put_frame(struct tracee *tracee, const struct tracee_room *room,
-                      struct placed_frame *placed)
+/* Make the frame and write it into the room, or (NULL) below the stack pointer. */
+static bool write_frame(struct tracee *tracee, const struct tracee_room *room,
+                        struct placed_frame *placed, bool with_tiles)
 {
     const struct user_regs_struct *registers = &tracee->worker->registers;
     struct return_frame *frame = &placed->frame;
     uint64_t end = room != NULL ? room->end : registers_sp(registers) - PROCESSOR_RED_ZONE_BYTES;
     bool is_made = return_frame_make(frame, tracee, tracee->worker->tid, registers,
-                                     tracee->worker_mask, tracee->sigreturn, end);
+                                     tracee->worker_mask, tracee->sigreturn, end, with_tiles);
     placed->is_foreign = room == NULL;
     if (is_made && (room == NULL || frame->start >= room->start) &&
         tracee_read(tracee, frame->start, placed->before, frame->count) == 0 &&
@@ -130,6 +130,15 @@ static bool put_frame(struct tracee *tracee, const struct tracee_room *room,
         return true;
     frame->count = 0;
     return false;
+}
+
+/* A whole frame below the stack pointer is better than one without tiles in the room; there, and on
+ * a small stack, tiles may find no place. */
+static bool put_frame(struct tracee *tracee, const struct tracee_room *room,
+                      struct placed_frame *placed)
+{
+    return write_frame(tracee, room, placed, true) ||
+           (room == NULL && write_frame(tracee, room, placed, false));
 }
 
 /* Place the first frame. Without one the thread does not survive our death. */

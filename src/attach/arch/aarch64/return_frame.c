@@ -62,8 +62,9 @@ static bool read_vectors(pid_t tid, struct fpsimd_context *vectors)
 
 bool return_frame_make(struct return_frame *frame, const struct tracee *tracee, pid_t tid,
                        const struct user_regs_struct *registers, uint64_t signal_mask,
-                       uint64_t sigreturn, uint64_t end)
+                       uint64_t sigreturn, uint64_t end, bool with_tiles)
 {
+    (void)with_tiles; /* x86-64's */
     struct user_regs_struct settled = *registers;
     struct frame content;
     memset(&content, 0, sizeof(content));

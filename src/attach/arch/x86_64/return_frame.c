@@ -107,7 +107,7 @@ static uint32_t state_bytes(uint64_t features)
 
 /* Read the thread's extended state in the form of a signal frame. Return its bytes, including the
  * trailing mark, or 0. */
-static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
+static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4], bool with_tiles)
 {
     uint8_t whole[4 * STATE_BYTES_MAX];
     struct iovec vector = {whole, sizeof(whole)};
@@ -117,7 +117,7 @@ static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
     uint64_t features, used;
     memcpy(&features, whole + SOFTWARE_AT, sizeof(features));
     memcpy(&used, whole + LEGACY_BYTES, sizeof(used));
-    if ((used & FEATURES_OF_TILES) == 0)
+    if (!with_tiles || (used & FEATURES_OF_TILES) == 0)
         features &= ~FEATURES_OF_TILES;
     uint32_t bytes = state_bytes(features);
     if (bytes > STATE_BYTES_MAX || bytes > vector.iov_len)
@@ -139,12 +139,12 @@ static uint32_t read_state(pid_t tid, uint8_t state[STATE_BYTES_MAX + 4])
 
 bool return_frame_make(struct return_frame *frame, const struct tracee *tracee, pid_t tid,
                        const struct user_regs_struct *registers, uint64_t signal_mask,
-                       uint64_t sigreturn, uint64_t end)
+                       uint64_t sigreturn, uint64_t end, bool with_tiles)
 {
     uint8_t state[STATE_BYTES_MAX + 4];
     ucontext_t context;
     (void)tracee;
-    uint32_t bytes = sigreturn != 0 ? read_state(tid, state) : 0;
+    uint32_t bytes = sigreturn != 0 ? read_state(tid, state, with_tiles) : 0;
     if (bytes == 0)
         return false;
     uint64_t state_at = (end - bytes) & ~UINT64_C(63);
