@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
+#include <endian.h>
 #include <errno.h>
 #include <gelf.h>
 #include <lzma.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "reader/frame_rule.h"
+#include "symbols/packed_section.h"
 #include "util/array.h"
 
 /* The largest browsers have 15 MB of .eh_frame. */
@@ -31,6 +33,7 @@
 #define IMAGES_BYTES_MAX ((size_t)512 << 20)
 #define ENTRY_MEMORY_BYTES 128u
 #define DEBUGDATA_MEMORY_MAX (UINT64_C(128) << 20)
+#define OLD_HEADER_BYTES 12u
 
 enum table_kind { EH_FRAME_HDR, EH_FRAME, DEBUG_FRAME, TABLE_KINDS };
 
@@ -107,18 +110,29 @@ static Elf *open_elf(int fd)
     return elf_begin(fd, ELF_C_READ, NULL);
 }
 
-static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *table)
+static void unpack_table(Elf *elf, Elf_Scn *section, struct table *table)
 {
-    uint64_t size = header->sh_size;
-    if (header->sh_flags & SHF_COMPRESSED) {
-        GElf_Chdr compressed;
-        if (size > TABLE_BYTES_MAX || gelf_getchdr(section, &compressed) == NULL)
-            return;
-        size = compressed.ch_size;
-    }
-    if (size == 0 || size > TABLE_BYTES_MAX ||
-        ((header->sh_flags & SHF_COMPRESSED) && elf_compress(section, 0, 0) < 0))
+    struct packed_section packed;
+    if (!packed_section_read(elf, section, TABLE_BYTES_MAX, &packed))
         return;
+    table->bytes = malloc(packed.bytes);
+    if (table->bytes == NULL || packed_section_unpack(&packed, table->bytes) < 0) {
+        free(table->bytes);
+        table->bytes = NULL;
+        return;
+    }
+    table->size = packed.bytes;
+}
+
+static void copy_table(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, struct table *table)
+{
+    if (header->sh_size == 0 || header->sh_size > TABLE_BYTES_MAX)
+        return;
+    table->address = header->sh_addr;
+    if (header->sh_flags & SHF_COMPRESSED) {
+        unpack_table(elf, section, table);
+        return;
+    }
     Elf_Data *data = elf_rawdata(section, NULL);
     if (data == NULL || data->d_buf == NULL || data->d_size == 0 || data->d_size > TABLE_BYTES_MAX)
         return;
@@ -127,7 +141,6 @@ static void copy_table(Elf_Scn *section, const GElf_Shdr *header, struct table *
         return;
     memcpy(table->bytes, data->d_buf, data->d_size);
     table->size = data->d_size;
-    table->address = header->sh_addr;
 }
 
 static void drop_table(struct table *table)
@@ -153,13 +166,30 @@ static Elf_Scn *find_section(Elf *elf, const char *wanted, GElf_Shdr *header)
     return NULL;
 }
 
+/* Unpack a section of the older form, which libelf knows: its name begins with ".z", and its bytes
+ * with "ZLIB" and its length, in big-endian order. */
+static Elf_Scn *find_old_form(Elf *elf, GElf_Shdr *header)
+{
+    Elf_Scn *section = find_section(elf, ".zdebug_frame", header);
+    Elf_Data *data = section != NULL ? elf_rawdata(section, NULL) : NULL;
+    uint64_t bytes;
+    if (data == NULL || data->d_buf == NULL || data->d_size < OLD_HEADER_BYTES)
+        return NULL;
+    memcpy(&bytes, (const char *)data->d_buf + 4, sizeof(bytes));
+    if (be64toh(bytes) > TABLE_BYTES_MAX || elf_compress_gnu(section, 0, 0) < 0)
+        return NULL;
+    return gelf_getshdr(section, header) != NULL ? section : NULL;
+}
+
 static void find_table(Elf *elf, enum table_kind kind, struct table tables[TABLE_KINDS])
 {
     GElf_Shdr header;
     Elf_Scn *section = find_section(elf, table_names[kind], &header);
+    if (section == NULL && kind == DEBUG_FRAME)
+        section = find_old_form(elf, &header);
     if (section == NULL || tables[kind].bytes != NULL)
         return;
-    copy_table(section, &header, &tables[kind]);
+    copy_table(elf, section, &header, &tables[kind]);
     if (tables[kind].bytes == NULL || kind == EH_FRAME_HDR)
         return;
     if (remembers_too_much(&tables[kind]))

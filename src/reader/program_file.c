@@ -243,7 +243,8 @@ static void read_sections(Elf *elf, struct program_file *program)
             read_libraries(elf, section, &header, program);
         if (name == NULL)
             continue;
-        program->has_debug_info |= strcmp(name, ".debug_info") == 0;
+        program->has_debug_info |=
+            strcmp(name, ".debug_info") == 0 || strcmp(name, ".zdebug_info") == 0;
         program->is_go |=
             strcmp(name, ".go.buildinfo") == 0 || strcmp(name, ".note.go.buildid") == 0;
     }

@@ -224,10 +224,16 @@ static void use_package(struct debug_info *info, const char *path)
 
 static int take_dwarf(struct job *job)
 {
-    struct debug_info *info = debug_info_open(job->result->found.path, NULL);
+    struct error problem = {0};
+    struct debug_info *info = debug_info_open(job->result->found.path, &problem);
     const char *name;
-    if (info == NULL)
+    if (info == NULL) {
+        /* Another version of this program may read it. */
+        job->is_whole = problem.code == -ENOENT;
+        if (!job->is_whole && job->result->problem == NULL)
+            job->result->problem = strdup(problem.message);
         return 0;
+    }
     use_package(info, job->result->found.path);
     use_package(info, job->module->path);
     int result = debug_info_find(info, job->addresses, job->count, take_frames, job);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "symbols/dwo.h"
 #include "symbols/dwp.h"
 #include "symbols/elf_source.h"
 #include "symbols/function_entry.h"
@@ -45,7 +46,8 @@ struct debug_info {
     struct line_sections line_sections;
     struct dwarf_bytes abbreviations, indexed, ranges;
     struct dwp *package;
-    struct split_addresses split; /* of the current unit, if it is in the package */
+    struct dwo dwo;               /* of the current unit, if libdw cannot read it */
+    struct split_addresses split; /* of the current unit, if it is in either */
     struct line_table lines;
     struct scope_scanner scanner;
     size_t damaged_units, missing_units;
@@ -101,14 +103,23 @@ static int open_parts(struct debug_info *info, const char *path, struct error *e
         return error_set(error, -ENOEXEC, "%s: not an ELF file", path);
     if (identity[EI_DATA] != ELFDATA2LSB)
         return error_set(error, -ENOENT, "%s: has the other byte order", path);
+    int unpacked = elf_source_unpack(&info->source);
+    if (unpacked < 0)
+        return error_set(error, unpacked, "%s: its debug sections %s", path,
+                         unpacked == -ENOTSUP  ? "are compressed by a method that is not known"
+                         : unpacked == -ENOMEM ? "are too large for the memory"
+                                               : "cannot be decompressed: they are damaged");
     info->dwarf = dwarf_begin_elf(elf, DWARF_C_READ, NULL);
     if (info->dwarf == NULL)
         return error_set(error, -ENOENT, "%s: no debug information: %s", path, dwarf_errmsg(-1));
     if (!linked_files_have_safe_alternate(info->dwarf, info->source.fd))
         return error_set(error, -EINVAL, "%s: its alternate file is not a regular file", path);
     supplementary_open(&info->supplementary, elf, path);
-    if (info->supplementary.dwarf != NULL) {
+    if (info->supplementary.dwarf == NULL)
+        supplementary_open_alternate(&info->supplementary, info->dwarf, info->source.fd);
+    if (info->supplementary.dwarf != NULL)
         dwarf_setalt(info->dwarf, info->supplementary.dwarf);
+    if (info->supplementary.dwarf != NULL && !info->supplementary.is_alternate) {
         info->entry_reader.supplementary = info->supplementary.dwarf;
         info->entry_reader.supplementary_strings =
             section_bytes(info->supplementary.source.elf, "debug_str");
@@ -131,7 +142,7 @@ struct debug_info *debug_info_open(const char *path, struct error *error)
         return NULL;
     }
     info->scanner.work_left = WORK_MAX;
-    info->source.fd = info->supplementary.source.fd = -1;
+    info->source.fd = info->supplementary.source.fd = info->dwo.source.fd = -1;
     if (open_parts(info, path, error) < 0) {
         debug_info_close(info);
         return NULL;
@@ -168,6 +179,7 @@ void debug_info_close(struct debug_info *info)
     scopes_clear(&info->scanner);
     line_table_clear(&info->lines);
     dwp_close(info->package);
+    dwo_close(&info->dwo);
     dwarf_end(info->dwarf);
     supplementary_close(&info->supplementary);
     elf_source_close(&info->source);
@@ -341,34 +353,50 @@ static uint64_t base_of(Dwarf_Die *skeleton, unsigned name, uint64_t otherwise)
     return dwarf_formudata(dwarf_attr(skeleton, name, &attribute), &value) == 0 ? value : otherwise;
 }
 
-/* Turn *unit, a skeleton, into the unit of this id in the package. Return false if the package does
- * not have it. */
-static bool find_packed(struct debug_info *info, struct scope_unit *unit, uint64_t id)
+/* Turn *unit, a skeleton, into the split unit, whose addresses libdw cannot read. */
+static bool use_split(struct debug_info *info, struct scope_unit *unit, struct dwp_unit *packed)
 {
     struct split_addresses *split = &info->split;
-    struct dwp_unit packed;
     Dwarf_Die skeleton = unit->die;
-    if (info->package == NULL || dwp_find(info->package, id, &packed) < 0)
-        return false;
     *split = (struct split_addresses){.version = unit->version};
     if (dwarf_lowpc(&skeleton, &split->base) != 0)
         split->base = 0;
     if (unit->version >= 5) {
         split->addresses = bytes_from(info->indexed, base_of(&skeleton, DW_AT_addr_base, 8));
-        split->ranges = packed.range_lists;
+        split->ranges = packed->range_lists;
     } else {
         split->addresses = bytes_from(info->indexed, base_of(&skeleton, DW_AT_GNU_addr_base, 0));
         split->ranges = bytes_from(info->ranges, base_of(&skeleton, DW_AT_GNU_ranges_base, 0));
     }
-    if (!find_unit(&packed.die, unit))
+    if (!find_unit(&packed->die, unit))
         return false;
     const uint8_t *entries = unit->die.addr;
     split->entries_end = entries + (unit->end - dwarf_dieoffset(&unit->die));
     split->address_bytes = unit->address_bytes;
     split->offset_bytes = unit->offset_bytes;
     unit->split = split;
-    set_abbreviations(unit, packed.abbreviations);
+    set_abbreviations(unit, packed->abbreviations);
     return true;
+}
+
+/* Turn *unit into the unit of this id in the package. Return false if it is not there. */
+static bool find_in_package(struct debug_info *info, struct scope_unit *unit, uint64_t id)
+{
+    struct dwp_unit packed;
+    return info->package != NULL && dwp_find(info->package, id, &packed) == 0 &&
+           use_split(info, unit, &packed);
+}
+
+/* The same in a .dwo file that libdw cannot read. */
+static bool find_in_dwo(struct debug_info *info, struct scope_unit *unit, const char *directory,
+                        const char *name, uint64_t id)
+{
+    struct dwp_unit unpacked;
+    if (!dwo_find(&info->dwo, info->source.fd, directory, name, id, &unpacked.die))
+        return false;
+    unpacked.abbreviations = section_bytes(info->dwo.source.elf, "debug_abbrev.dwo");
+    unpacked.range_lists = section_bytes(info->dwo.source.elf, "debug_rnglists.dwo");
+    return use_split(info, unit, &unpacked);
 }
 
 /* Find the entries of a unit's functions: in the unit itself, in a package, or in a .dwo file. */
@@ -381,20 +409,22 @@ static bool find_entries(struct debug_info *info, struct scope_unit *unit)
     if (dwarf_cu_info(unit->die.cu, &version, &type, NULL, NULL, &id, NULL, NULL) != 0 ||
         type != DW_UT_skeleton)
         return true;
-    if (find_packed(info, unit, id))
+    if (find_in_package(info, unit, id))
         return true;
     const char *name = entry_string(&info->entry_reader, &unit->die, DW_AT_dwo_name);
     if (name == NULL)
         name = entry_string(&info->entry_reader, &unit->die, DW_AT_GNU_dwo_name);
-    if (name != NULL &&
-        linked_files_have_safe_split(
-            info->source.fd, entry_string(&info->entry_reader, &unit->die, DW_AT_comp_dir), name) &&
+    const char *directory = entry_string(&info->entry_reader, &unit->die, DW_AT_comp_dir);
+    bool is_safe = name != NULL && linked_files_have_safe_split(info->source.fd, directory, name);
+    if (is_safe &&
         dwarf_cu_info(unit->die.cu, &version, &type, &whole, &split, NULL, NULL, NULL) == 0 &&
         split.addr != NULL && find_unit(&split, unit)) {
         Elf *elf = dwarf_getelf(dwarf_cu_getdwarf(split.cu));
         set_abbreviations(unit, section_bytes(elf, "debug_abbrev.dwo"));
         return true;
     }
+    if (is_safe && find_in_dwo(info, unit, directory, name, id))
+        return true;
     if (info->missing_units++ == 0)
         info->missing_name = strdup(name != NULL ? name : "?");
     return false;

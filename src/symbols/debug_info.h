@@ -2,7 +2,8 @@
 /*
  * Functions, files and lines of code addresses from the DWARF of one file, versions 2 to 5, with
  * inlined functions. libdw finds alternate files (dwz: .gnu_debugaltlink, .debug_sup) and split
- * units (.dwo). Packages of split units (.dwp) are read, too.
+ * units (.dwo). Packages of split units (.dwp) are read, too. Sections may be compressed with zlib
+ * or zstd.
  */
 #ifndef HEAPPROFD_SYMBOLS_DEBUG_INFO_H
 #define HEAPPROFD_SYMBOLS_DEBUG_INFO_H

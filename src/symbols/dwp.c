@@ -5,7 +5,7 @@
  * The index lists the bytes of each unit in each section. libdw reads .dwo files but no packages,
  * so it gets an artificial one: a header page whose section table points at the unit's parts of the
  * package, which is mapped right after the page. Nothing is copied, and nothing remains of the
- * previous unit.
+ * previous unit. Compressed sections are unpacked into the memory after the file.
  */
 #include "symbols/dwp.h"
 
@@ -21,9 +21,12 @@
 #include <unistd.h>
 
 #include "symbols/elf_source.h"
+#include "symbols/packed_section.h"
 
 #define INDEX_HEADER_BYTES 16u
 #define COLUMNS_MAX 16u
+/* The offsets in an index have 32 bits. */
+#define SECTION_BYTES_MAX UINT32_MAX
 
 enum part { PART_INFO, PART_ABBREV, PART_STR, PART_STR_OFFSETS, PART_RANGE_LISTS, PARTS };
 
@@ -40,7 +43,7 @@ static const struct {
 };
 
 struct extent {
-    uint64_t offset, bytes; /* in the file */
+    uint64_t offset, bytes; /* in the file, or in the memory after it */
 };
 
 struct dwp {
@@ -68,7 +71,41 @@ static uint64_t long_at(const uint8_t *at)
 
 /* --- opening --- */
 
-static int find_sections(struct dwp *dwp, Elf *elf, uint64_t file_bytes)
+/* The sections of a package that are compressed, and where they are unpacked. */
+struct packed_parts {
+    struct packed_section sections[PARTS + 1];
+    uint64_t offsets[PARTS + 1];
+    unsigned count;
+    uint64_t end; /* of the memory for the file and for them */
+};
+
+/* Return where the extent of a section is kept, or NULL. */
+static struct extent *extent_of(struct dwp *dwp, const char *name)
+{
+    if (strcmp(name, ".debug_cu_index") == 0)
+        return &dwp->index;
+    for (int part = 0; part < PARTS; part++) {
+        size_t length = strlen(parts[part].name);
+        if (strncmp(name, parts[part].name, length) == 0 && strcmp(name + length, ".dwo") == 0)
+            return &dwp->sections[part];
+    }
+    return NULL;
+}
+
+/* Reserve memory for a compressed section. */
+static int reserve(struct packed_parts *packed, Elf *elf, Elf_Scn *section, struct extent *extent)
+{
+    if (packed->count == PARTS + 1 ||
+        !packed_section_read(elf, section, SECTION_BYTES_MAX, &packed->sections[packed->count]))
+        return -ENOENT;
+    *extent = (struct extent){packed->end, packed->sections[packed->count].bytes};
+    packed->offsets[packed->count++] = packed->end;
+    packed->end += extent->bytes;
+    return 0;
+}
+
+static int find_sections(struct dwp *dwp, Elf *elf, uint64_t file_bytes,
+                         struct packed_parts *packed)
 {
     size_t names;
     Elf_Scn *section = NULL;
@@ -83,17 +120,12 @@ static int find_sections(struct dwp *dwp, Elf *elf, uint64_t file_bytes)
         if (name == NULL || header.sh_type == SHT_NOBITS || header.sh_offset > file_bytes ||
             header.sh_size > file_bytes - header.sh_offset)
             continue;
-        struct extent extent = {header.sh_offset, header.sh_size};
-        if (strcmp(name, ".debug_cu_index") == 0)
-            dwp->index = extent;
-        for (int part = 0; part < PARTS; part++) {
-            size_t length = strlen(parts[part].name);
-            if (strncmp(name, parts[part].name, length) != 0 || strcmp(name + length, ".dwo") != 0)
-                continue;
-            if ((header.sh_flags & SHF_COMPRESSED) != 0)
-                return -ENOENT;
-            dwp->sections[part] = extent;
-        }
+        struct extent *extent = extent_of(dwp, name);
+        if (extent == NULL)
+            continue;
+        *extent = (struct extent){header.sh_offset, header.sh_size};
+        if ((header.sh_flags & SHF_COMPRESSED) != 0 && reserve(packed, elf, section, extent) < 0)
+            return -ENOENT;
     }
     return 0;
 }
@@ -124,7 +156,13 @@ static int map_file(struct dwp *dwp, const struct elf_source *source)
     if (fstat(source->fd, &status) != 0 || status.st_size <= 0)
         return -ENOENT;
     dwp->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    dwp->map_bytes = dwp->page_bytes + (size_t)status.st_size;
+    /* The rest of the file's last page is the file's, too. */
+    struct packed_parts packed = {.end = ((uint64_t)status.st_size + dwp->page_bytes - 1) &
+                                         ~(uint64_t)(dwp->page_bytes - 1)};
+    int result = find_sections(dwp, source->elf, (uint64_t)status.st_size, &packed);
+    if (result < 0)
+        return result;
+    dwp->map_bytes = dwp->page_bytes + packed.end;
     uint8_t *map =
         mmap(NULL, dwp->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
@@ -133,8 +171,12 @@ static int map_file(struct dwp *dwp, const struct elf_source *source)
     if (mmap(map + dwp->page_bytes, (size_t)status.st_size, PROT_READ, MAP_PRIVATE | MAP_FIXED,
              source->fd, 0) == MAP_FAILED)
         return -ENOMEM;
-    int result = find_sections(dwp, source->elf, (uint64_t)status.st_size);
-    return result < 0 ? result : check_index(dwp);
+    for (unsigned i = 0; i < packed.count; i++) {
+        if (packed_section_unpack(&packed.sections[i], map + dwp->page_bytes + packed.offsets[i]) <
+            0)
+            return -ENOENT;
+    }
+    return check_index(dwp);
 }
 
 struct dwp *dwp_open(const char *path)

@@ -13,7 +13,7 @@
 
 struct dwp;
 
-/* Open a package. Return NULL if it does not exist, cannot be read, or has compressed sections. */
+/* Open a package. Return NULL if it does not exist or cannot be read. */
 struct dwp *dwp_open(const char *path);
 void dwp_close(struct dwp *dwp);
 

@@ -50,7 +50,8 @@ static int map_member(struct elf_source *source, const struct zip_member *member
     uint64_t before = member->offset % (uint64_t)sysconf(_SC_PAGESIZE);
     if (member->size > SIZE_MAX - before)
         return -EFBIG;
-    void *map = mmap(NULL, member->size + before, PROT_READ, MAP_PRIVATE, source->fd,
+    /* libelf changes headers in place. */
+    void *map = mmap(NULL, member->size + before, PROT_READ | PROT_WRITE, MAP_PRIVATE, source->fd,
                      (off_t)(member->offset - before));
     if (map == MAP_FAILED)
         return -errno;
@@ -128,9 +129,15 @@ int elf_source_open(struct elf_source *source, const char *path, bool mapped)
     return 0;
 }
 
+int elf_source_unpack(struct elf_source *source)
+{
+    return source->elf == NULL ? 0 : unpacked_sections_make(&source->unpacked, source->elf);
+}
+
 void elf_source_close(struct elf_source *source)
 {
     elf_end(source->elf);
+    unpacked_sections_free(&source->unpacked);
     if (source->map != NULL)
         munmap(source->map, source->map_bytes);
     if (source->fd >= 0)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "symbols/packed_section.h"
+
 #define ELF_SOURCE_VDSO "[vdso]"
 
 struct elf_source {
@@ -17,6 +19,7 @@ struct elf_source {
     Elf *elf;  /* NULL: not an ELF file */
     void *map; /* of a member; NULL: a separate file */
     size_t map_bytes;
+    struct unpacked_sections unpacked;
 };
 
 /* Open a source. `mapped`: map the file, too (members of archives are always mapped). If a mapped
@@ -24,6 +27,9 @@ struct elf_source {
  * -ENOEXEC: neither a file nor a member; or another negative errno. Close the source in any case.
  */
 int elf_source_open(struct elf_source *source, const char *path, bool mapped);
+/* Unpack the debug sections that libdw cannot, before it reads the file. Return what
+ * unpacked_sections_make() does. */
+int elf_source_unpack(struct elf_source *source);
 void elf_source_close(struct elf_source *source);
 
 #endif

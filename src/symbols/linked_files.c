@@ -31,14 +31,26 @@ static void find_directory(int fd, char directory[PATH_MAX])
     *(slash == NULL ? directory : slash + 1) = '\0';
 }
 
+static bool make_path(const char *first, const char *second, const char *name, char path[PATH_MAX])
+{
+    int length = *name == '/'     ? snprintf(path, PATH_MAX, "%s", name)
+                 : *second == '/' ? snprintf(path, PATH_MAX, "%s/%s", second, name)
+                                  : snprintf(path, PATH_MAX, "%s%s/%s", first, second, name);
+    return length > 0 && length < PATH_MAX;
+}
+
 static bool is_safe_below(const char *first, const char *second, const char *name)
 {
     char path[PATH_MAX];
-    int length = *name == '/'     ? snprintf(path, sizeof(path), "%s", name)
-                 : *second == '/' ? snprintf(path, sizeof(path), "%s/%s", second, name)
-                                  : snprintf(path, sizeof(path), "%s%s/%s", first, second, name);
     /* A longer path is unsafe: libdw may have room for it. */
-    return length > 0 && (size_t)length < sizeof(path) && is_safe(path);
+    return make_path(first, second, name, path) && is_safe(path);
+}
+
+bool linked_files_path(int fd, const char *directory, const char *name, char path[PATH_MAX])
+{
+    char own[PATH_MAX];
+    find_directory(fd, own);
+    return make_path(own, directory, name, path);
 }
 
 bool linked_files_have_safe_alternate(Dwarf *dwarf, int fd)

@@ -6,12 +6,15 @@
  */
 #include "symbols/supplementary.h"
 
+#include <elfutils/libdwelf.h>
 #include <gelf.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "symbols/linked_files.h"
 
 #define SECTION ".debug_sup"
 #define DEBUG_DIRECTORY "/usr/lib/debug/.dwz"
@@ -59,8 +62,9 @@ static bool try_path(struct supplementary *supplementary, const struct link *wan
     struct elf_source *source = &supplementary->source;
     if (snprintf(path, sizeof(path), "%.*s%s", length, directory, name) >= (int)sizeof(path))
         return false;
-    if (elf_source_open(source, path, true) == 0 && read_link(source->elf, &link) &&
-        link.is_supplementary && link.checksum_bytes == wanted->checksum_bytes &&
+    if (elf_source_open(source, path, true) == 0 && elf_source_unpack(source) == 0 &&
+        read_link(source->elf, &link) && link.is_supplementary &&
+        link.checksum_bytes == wanted->checksum_bytes &&
         memcmp(link.checksum, wanted->checksum, link.checksum_bytes) == 0)
         supplementary->dwarf = dwarf_begin_elf(source->elf, DWARF_C_READ, NULL);
     if (supplementary->dwarf != NULL)
@@ -86,6 +90,24 @@ void supplementary_open(struct supplementary *supplementary, Elf *program, const
     }
     last = last == NULL ? wanted.name : last + 1;
     try_path(supplementary, &wanted, DEBUG_DIRECTORY "/", sizeof(DEBUG_DIRECTORY "/") - 1, last);
+}
+
+void supplementary_open_alternate(struct supplementary *supplementary, Dwarf *program, int fd)
+{
+    const char *name;
+    const void *wanted, *found;
+    char path[PATH_MAX];
+    struct elf_source *source = &supplementary->source;
+    ssize_t length = dwelf_dwarf_gnu_debugaltlink(program, &name, &wanted);
+    if (length <= 0 || dwarf_getalt(program) != NULL || !linked_files_path(fd, "", name, path))
+        return;
+    if (elf_source_open(source, path, true) == 0 && source->elf != NULL &&
+        elf_source_unpack(source) == 0 && dwelf_elf_gnu_build_id(source->elf, &found) == length &&
+        memcmp(found, wanted, (size_t)length) == 0)
+        supplementary->dwarf = dwarf_begin_elf(source->elf, DWARF_C_READ, NULL);
+    supplementary->is_alternate = supplementary->dwarf != NULL;
+    if (supplementary->dwarf == NULL)
+        elf_source_close(source);
 }
 
 void supplementary_close(struct supplementary *supplementary)

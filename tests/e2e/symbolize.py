@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import zipfile
 
-from harness import BUILD, LONG, ROOT, SANITIZED, check, main, need, run
+from harness import BUILD, LONG, ROOT, SANITIZED, check, main, need, run, skip
 from perfetto_bytes import field, fields
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -599,6 +599,95 @@ def share(scene, common, *options):
     for path, copy in zip(paths, plain):
         compare(scene, path, reference=copy, places=False)
     return paths[0], build_id_of(paths[0]), code_addresses(plain[0])
+
+
+def pack(path):
+    """Compress a file's debug sections with zstd, which elfutils 0.188 does not know."""
+    output(["objcopy", "--compress-debug-sections=zstd", path])
+    check(b"ZSTD" in output(["readelf", "-tW", path]), f"{path}: no section is compressed with zstd")
+
+
+def test_zstd(scene):
+    """Sections compressed with zstd: of the program, of its debug file, of split units, of their package, and of what
+    dwz shares."""
+    need("objcopy")
+    if b"zstd" not in output(["objcopy", "--help"]):
+        skip("objcopy does not know zstd")
+    need("dwz")
+    for language, compiler in (("c", "gcc"), ("c++", "g++")):
+        path = scene.compile("zstd", language, compiler, "-g", "-O2")
+        plain = path + ".plain"
+        shutil.copy(path, plain)
+        pack(path)
+        addresses = code_addresses(plain)
+        compare(scene, path, reference=plain, addresses=addresses)
+        debug = scene.path("zstd.debug")
+        output(["objcopy", "--only-keep-debug", path, debug])
+        output(["objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, plain, path])
+        compare(scene, path, reference=plain, addresses=addresses)
+    with zipfile.ZipFile(scene.path("zstd.zip"), "w") as archive:  # read in place
+        pack(shutil.copy(plain, scene.path("libzstd.so")))
+        archive.write(scene.path("libzstd.so"), "lib/libzstd.so")
+    inside = scene.path("zstd.zip") + "!lib/libzstd.so"
+    symbols, report, _ = symbolize(scene.directory, [(inside, build_id_of(plain), addresses, 0)])
+    check(report[inside]["source"] == "dwarf" and report[inside]["with_lines"] > 20, f"{report}")
+    # Split units, then their package.
+    for version, compiler in (("4", "gcc"), ("5", "clang-14")):
+        need(compiler)
+        packager = tool(*(("dwp",) if version == "4" else ("llvm-dwp", "llvm-dwp-14")))
+        name = f"zstd-{version}"
+        output([compiler, "-g", "-O2", "-gdwarf-" + version, "-gsplit-dwarf", "-c", "one.c", "-o", name + ".o"],
+               cwd=scene.directory)
+        output([compiler, name + ".o", "-Wl,--build-id", "-o", name], cwd=scene.directory)
+        path, dwo = scene.path(name), scene.path(name + ".dwo")
+        addresses, build_id = code_addresses(path), build_id_of(path)
+        module = [(path, build_id, addresses, 0)]
+        plain, report, _ = symbolize(scene.directory, module)
+        check(sum(len(each) > 1 for each in plain[path, build_id].values()) > 5, f"{name}: {report}")
+        output([packager, "-e", path, "-o", path + ".dwp"], cwd=scene.directory)
+        os.rename(path + ".dwp", path + ".package")
+        pack(dwo)
+        pack(path)
+        packed, report, words = symbolize(scene.directory, module)
+        check(report[path]["missing_units"] == 0 and packed == plain, f"{name}.dwo: {report[path]} {words}")
+        os.unlink(dwo)
+        for method in ("zstd", "zlib"):
+            shutil.copy(path + ".package", path + ".dwp")
+            output(["objcopy", "--compress-debug-sections=" + method, path + ".dwp"])
+            packed, report, words = symbolize(scene.directory, module, "--no-cache")
+            check(report[path]["missing_units"] == 0 and packed == plain, f"{name}.dwp, {method}: {report[path]} {words}")
+    # What two programs share.
+    for form in (("common", "-m", scene.path("common"), "-M", scene.path("common")),
+                 ("sup", "-5", "-m", scene.path("sup"), "-M", "sup")):
+        path, build_id, addresses = share(scene, *form)
+        plain, _, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+        pack(path)
+        pack(scene.path(form[0]))
+        packed, report, _ = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+        check(packed == plain, f"{form[0]}: {report[path]}")
+
+
+def test_compression_limits(scene):
+    """Sections of an unknown method, damaged ones and ones that claim too much are named, and the symbol table serves."""
+    path = scene.compile("damaged", "c", "gcc", "-g", "-O2")
+    addresses, build_id = code_addresses(path), build_id_of(path)
+    pack(path)
+    table = output(["readelf", "-SW", path]).decode()
+    at = int(re.search(r"\.debug_info +PROGBITS +0+ (\w+)", table).group(1), 16)
+    with open(path, "rb") as file:
+        whole = file.read()
+    check(whole[at : at + 4] == b"\x02\0\0\0", "no header of zstd")
+    for what, place, bytes_there in (
+        ("a method that is not known", 0, struct.pack("<I", 77)),
+        ("damaged", 24, b"\xff\xff\xff\xff"),
+        ("damaged", 8, struct.pack("<Q", 1 << 40)),
+        ("damaged", 8, struct.pack("<Q", 17)),
+    ):
+        with open(path, "wb") as file:
+            file.write(whole[: at + place] + bytes_there + whole[at + place + len(bytes_there) :])
+        symbols, report, words = symbolize(scene.directory, [(path, build_id, addresses, 0)])
+        check(report[path]["with_names"] > 20 and report[path]["with_lines"] == 0, f"{what}: {report[path]}")
+        check(what in words and ".debug" not in words, f"{what}: {words}")
 
 
 def test_rust(scene):

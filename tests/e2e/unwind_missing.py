@@ -41,24 +41,39 @@ def sections(path):
     return set(re.findall(r"\] (\.\w+)", tool("readelf", "-SW", path, cwd="/")))
 
 
-def build(directory):
-    """Build the program, and the same library three times, each stripped of all but the part in its name."""
+def pack(path, method, directory):
+    """Compress the .debug_frame of a file. (objcopy does so only if that makes it smaller.)"""
+    tool("objcopy", "--compress-debug-sections=" + method, path, cwd=directory)
+    table = tool("readelf", "-SW", path, cwd=directory)
+    check(re.search(r"\.zdebug_frame" if method == "zlib-gnu" else r"\.debug_frame .* C ", table), f"{method}: {table}")
+
+
+def build(directory, method=None):
+    """Build the program, and the same library three times, each stripped of all but the part in its name. Compress
+    .debug_frame by this method."""
     need("gcc", "objcopy", "readelf", "xz")
+    with open(os.path.join(directory, "more.c"), "w", encoding="ascii") as file:
+        for i in range(100):  # enough to compress
+            file.write(f"int more_{i}(int (*f)(int), int n) {{ int a = f(n), b = f(a); return a * b + {i}; }}\n")
     for name in LIBRARIES:
         tool(
             "gcc", "-O2", "-g", "-fPIC", "-shared", "-nostartfiles", "-fomit-frame-pointer",
             "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", f"-DTHROUGH=through_{name}",
             "-Wl,--no-ld-generated-unwind-info", "-Wl,--build-id", f"-I{SOURCES}",
-            os.path.join(SOURCES, "through.c"), "-o", f"lib{name}.so", cwd=directory,
+            os.path.join(SOURCES, "through.c"), "more.c", "-o", f"lib{name}.so", cwd=directory,
         )
     tool("objcopy", "--only-keep-debug", "libminidebug.so", "whole.debug", cwd=directory)
     tool("objcopy", "--strip-debug", "--keep-section=.debug_frame", "whole.debug", "mini",
          cwd=directory)
+    if method is not None:
+        pack("mini", method, directory)
     tool("xz", "mini", cwd=directory)
     tool("objcopy", "--strip-all", "--add-section", ".gnu_debugdata=mini.xz", "libminidebug.so",
          cwd=directory)
     tool("objcopy", "--strip-all", "--keep-section=.debug_frame", "libdebug_frame.so",
          cwd=directory)
+    if method is not None:
+        pack("libdebug_frame.so", method, directory)
     tool("objcopy", "--strip-all", "libnothing.so", cwd=directory)
     tool(
         "gcc", "-O1", "-g", "-fno-builtin", "-fno-optimize-sibling-calls", "-pthread",
@@ -69,7 +84,7 @@ def build(directory):
     wanted = {"minidebug": {".gnu_debugdata"}, "debug_frame": {".debug_frame"}, "nothing": set()}
     for name, extra in wanted.items():
         found = sections(os.path.join(directory, f"lib{name}.so"))
-        found &= {".eh_frame", ".debug_frame", ".gnu_debugdata"}
+        found = {part.replace(".z", ".") for part in found} & {".eh_frame", ".debug_frame", ".gnu_debugdata"}
         check(found == extra, f"lib{name}.so has {found}")
     return os.path.join(directory, "calls_through")
 
@@ -150,6 +165,17 @@ def test_complete():
         check_stacks(callsites, ROUNDS, CALLERS)
         check(heap["unwinding_errors"] == 3 * ROUNDS, f"{heap['unwinding_errors']} errors")
         check_gaps(heap, output)
+
+
+def test_compressed():
+    """The same if the tables are compressed, by each method that compilers and objcopy know."""
+    for method in ("zlib", "zlib-gnu", "zstd"):
+        with tempfile.TemporaryDirectory() as directory:
+            output = os.path.join(directory, "o")
+            outcome, profile = harness.profile([build(directory, method), str(ROUNDS)], 1, keep=output)
+            check(outcome.status == 0 and profile.lost() == {}, f"{method}: {outcome.status}, lost {profile.lost()}")
+            _, callsites = stacks_of(output)
+            check_stacks(callsites, ROUNDS, CALLERS)
 
 
 def test_attached():

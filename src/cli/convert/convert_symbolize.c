@@ -77,6 +77,7 @@ static void print_json_module(struct json_writer *json, const struct symbolized_
     json_string(json, "source", found->path == NULL ? NULL : sources[found->quality]);
     json_string(json, "other_build", found->other_build);
     json_string(json, "breakpad", module->breakpad);
+    json_string(json, "problem", module->problem);
     json_unsigned(json, "addresses", module->addresses);
     json_unsigned(json, "with_lines", module->with_lines);
     json_unsigned(json, "with_names", module->with_names);

@@ -84,6 +84,15 @@ static off_t length_of(int fd)
 
 /* --- in the child --- */
 
+/* Say which files have debug information that was not used. */
+static void warn_of_problems(const struct symbolize_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        if (report->modules[i].problem != NULL)
+            warn("no lines", report->modules[i].problem);
+    }
+}
+
 static int write_symbols(const struct work *work)
 {
     struct symbol_places places;
@@ -112,6 +121,7 @@ static int write_symbols(const struct work *work)
         result = symbol_options_symbolize(&usual, &candidates.found, finder, work->symbols.fd,
                                           &report, !work->progress, &error);
     symbol_candidates_set_reasons(&candidates, &report, work->reasons);
+    warn_of_problems(&report);
     if (result < 0)
         warn("no symbols", error.message);
     return result < 0 ? 1 : 0;
