@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "attach/arch/processor.h"
 #include "attach/families.h"
@@ -292,6 +293,20 @@ static int prepare(struct attempt *attempt)
     return code < 0 ? code : make_trampolines(attempt);
 }
 
+/* Write the program's path as the process sees it. /proc shows it as we do, from our root. */
+static void write_program(char path[ATTACHED_PROGRAM_BYTES], const struct process *process)
+{
+    char link[64], root[ATTACHED_PROGRAM_BYTES];
+    const char *file = process->program.file;
+    snprintf(link, sizeof(link), "/proc/%d/root", (int)process_living_thread(process->pid));
+    ssize_t length = readlink(link, root, sizeof(root) - 1);
+    root[length > 0 ? length : 0] = 0;
+    if (length > 1 && strncmp(file, root, (size_t)length) == 0 && file[length] == '/')
+        file += length;
+    if (strlen(file) < ATTACHED_PROGRAM_BYTES)
+        strcpy(path, file);
+}
+
 static void fill_params(struct attempt *attempt)
 {
     struct attached_params *params = image_params(&attempt->image);
@@ -318,6 +333,7 @@ static void fill_params(struct attempt *attempt)
     params->pthread_exit = located->pthread_exit;
     params->at_entry = options->moment == ATTACH_AT_ENTRY;
     params->heap_visit = located->heap_visit;
+    write_program(params->program, &attempt->process);
     name_all_functions(attempt);
     params->site_count = attempt->attach->count;
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=

@@ -155,14 +155,14 @@ static bool read_functions(struct executable_symbols *symbols, struct reader_fil
 
 struct executable_symbols *executable_symbols_open(pid_t pid)
 {
-    char path[64];
+    struct main_program program;
     struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
-    int fd = regular_file_open(path, &status);
+    main_program_find(&program, pid);
+    int fd = regular_file_open(program.path, &status);
     if (fd < 0)
         return NULL;
     struct executable_symbols *symbols = calloc(1, sizeof(*symbols));
-    struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    struct reader_file file = {.path = program.path, .fd = fd, .debug_fd = -1};
     if (symbols != NULL && !read_functions(symbols, &file)) {
         executable_symbols_close(symbols);
         symbols = NULL;
@@ -176,12 +176,11 @@ struct executable_symbols *executable_symbols_open(pid_t pid)
 }
 
 /* Return whether the process still runs the same program. */
-static bool runs_same_program(const struct executable_symbols *symbols, pid_t pid)
+static bool runs_same_program(const struct executable_symbols *symbols,
+                              const struct main_program *program)
 {
-    char path[64];
     struct stat status;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
-    int fd = regular_file_open(path, &status);
+    int fd = regular_file_open(program->path, &status);
     if (fd < 0)
         return false;
     close(fd);
@@ -353,7 +352,7 @@ static bool locate_in_executable(struct located *located, const struct process *
     const struct executable_symbols *symbols = process->symbols;
     uint64_t base;
     bool found = false;
-    if (symbols == NULL || !runs_same_program(symbols, process->pid) ||
+    if (symbols == NULL || !runs_same_program(symbols, &process->program) ||
         !remote_executable_base(process, memory, &base))
         return false;
     /* An allocator with a prefix is there because the program uses it: prefer it to libc's. */
@@ -474,11 +473,8 @@ static void mark_throwing(struct located *located)
 
 static void name_executable(struct located *located, const struct process *process)
 {
-    char path[64], link[4096];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(process->pid));
-    ssize_t length = readlink(path, link, sizeof(link) - 1);
-    link[length > 0 ? length : 0] = 0;
-    snprintf(located->allocator, sizeof(located->allocator), "%.63s", base_name(link));
+    snprintf(located->allocator, sizeof(located->allocator), "%.63s",
+             base_name(process->program.file));
 }
 
 static size_t leave_out_client(struct remote_object *objects, size_t count)
@@ -498,9 +494,9 @@ static int refuse(const struct process *process, bool is_static, struct attach_o
     struct stat status;
     struct program_file program;
     struct program_debug_file debug;
-    char path[64], reason[PROGRAM_MISSING_BYTES] = "none of its libraries defines malloc";
+    char reason[PROGRAM_MISSING_BYTES] = "none of its libraries defines malloc";
     outcome->refusal = ATTACH_UNSUPPORTED;
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(process->pid));
+    const char *path = process->program.path;
     int fd = is_static ? regular_file_open(path, &status) : -1;
     const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
     if (fd >= 0) {

@@ -167,6 +167,21 @@ static int read_auxiliary_vector(struct process *process)
     return 0;
 }
 
+/* Find the headers of a program that its loader has mapped: the auxiliary vector has the loader's.
+ * The first bytes of the file are mapped where it begins. */
+static void find_headers_of_mapped(struct process *process)
+{
+    Elf64_Ehdr header;
+    int fd = open(process->program.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return;
+    if (pread(fd, &header, sizeof(header), 0) == sizeof(header)) {
+        process->headers = process->program.start + header.e_phoff;
+        process->header_count = header.e_phnum;
+    }
+    close(fd);
+}
+
 /* Return whether the last component of a region's path starts with `name`. */
 static bool region_is(const struct process_region *region, const char *name)
 {
@@ -204,6 +219,9 @@ int process_read(struct process *process, pid_t pid, enum attach_moment moment,
     code = process_read_regions(process);
     if (code == 0)
         code = read_auxiliary_vector(process);
+    main_program_find(&process->program, pid);
+    if (code == 0 && process->program.by_loader)
+        find_headers_of_mapped(process);
     if (code == -EACCES || code == -EPERM)
         return permission_explain(pid, outcome, error);
     if (code < 0) {

@@ -14,6 +14,7 @@
 
 #include "attach/attach.h"
 #include "util/error.h"
+#include "util/main_program.h"
 
 struct process_region {
     uint64_t start, end, offset;
@@ -28,7 +29,8 @@ struct process {
     enum attach_moment moment;
     struct process_region *regions;
     size_t region_count;
-    uint64_t headers, header_count;     /* AT_PHDR, AT_PHNUM */
+    struct main_program program;
+    uint64_t headers, header_count;     /* of the program: AT_PHDR, AT_PHNUM */
     uint64_t vdso;                      /* AT_SYSINFO_EHDR */
     struct executable_symbols *symbols; /* see locate.h; NULL: none, or not read */
 };

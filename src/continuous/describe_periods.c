@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/process_files.h"
+#include "util/main_program.h"
 
 /* Beside a process's own labels: heap, cut_by. */
 #define MORE_LABELS 2
@@ -18,15 +18,13 @@
 /* Set the build id of the process's own program, from the mappings in the trace. */
 static void find_build_id(struct known_process *process, const struct profile *profile)
 {
-    char link[32], path[4096];
-    snprintf(link, sizeof(link), "/proc/%d/exe", (int)process_living_thread(process->pid));
-    ssize_t length = process->has_build_id ? -1 : readlink(link, path, sizeof(path) - 1);
-    if (length <= 0)
+    struct main_program program;
+    if (process->has_build_id)
         return;
-    path[length] = '\0';
+    main_program_find(&program, process->pid);
     for (size_t i = 0; i < profile->mapping_count && !process->has_build_id; i++) {
         const struct profile_mapping *mapping = &profile->mappings[i];
-        if (mapping->build_id[0] != '\0' && strcmp(mapping->path, path) == 0) {
+        if (mapping->build_id[0] != '\0' && strcmp(mapping->path, program.file) == 0) {
             labels_set(&process->labels, "build_id", mapping->build_id);
             process->has_build_id = true;
         }

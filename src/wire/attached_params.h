@@ -18,7 +18,7 @@
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 7
+#define ATTACHED_VERSION 8
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
@@ -51,6 +51,7 @@ enum attached_function {
 #define ATTACHED_SITES_MAX (ATTACHED_FUNCTIONS + ATTACHED_FAMILY_SITES_MAX)
 #define ATTACHED_SITE_BYTES 24
 #define ATTACHED_MAPPED_MAX 64
+#define ATTACHED_PROGRAM_BYTES 512
 
 /* A patched entry of a function. */
 struct attached_site {
@@ -140,6 +141,7 @@ struct attached_params {
     /* Address of a word that is 1 in this process and 0 in a forked child: a child whose first
      * allocation comes before the client is set up must not use the parent's ring. */
     uint64_t marker;
+    char program[ATTACHED_PROGRAM_BYTES]; /* its path, as the process sees it; "": unknown */
     struct attached_python python;
     struct attached_families families;
     uint64_t site_count;

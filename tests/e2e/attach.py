@@ -81,8 +81,9 @@ class Bare(Commanded):
 class Other(Commanded):
     """Start another program that obeys commands. The first command proves that it has begun."""
 
-    def __init__(self, path, command):
-        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    def __init__(self, path, command, cwd=None):
+        arguments = [path] if isinstance(path, str) else path
+        self.process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, cwd=cwd)
         self.pid = self.process.pid
         self.tell(command)
 
@@ -484,6 +485,88 @@ def test_musl():
             check((heap["exact_bytes"], heap["exact_calls"]) == (420000, 6000), "exact totals")
             check((maps_of(process.pid), code_of(process.pid)) == (maps, code), "all is as it was")
         check(process.end() == 0, "the program failed")
+
+
+def loaders():
+    """Return (what, program, ways to run it by its loader, its directory) of programs whose loader is run itself, as Nix
+    and AppImages do."""
+    made = harness.make_work_directory("loaders-")
+    source = os.path.join(harness.ROOT, "tests", "programs", "commanded.c")
+    programs = {"PIE": ["-pie", "-fPIE"], "at a fixed address": ["-no-pie", "-fno-pie"]}
+    glibc = re.search(r"interpreter: (\S+)\]", run(["readelf", "-lW", program("commanded")]).stdout.decode()).group(1)
+    for what, options in programs.items():
+        path = os.path.join(made, "renamed" if "fixed" in what else "commanded")
+        built = run(["gcc", "-O2", "-g", "-U_FORTIFY_SOURCE", "-o", path, source, *options])
+        check(built.status == 0, repr(built.stderr[-400:]))
+        yield what, path, [glibc, "./" + os.path.basename(path)], made
+    yield "options", path, [glibc, "--inhibit-cache", "--library-path", made, path], made
+    own = program("jemalloc_calls_linked_in")
+    if os.path.exists(own):
+        yield "its own allocator", own, [glibc, own], "/"
+    musl = "/lib/ld-musl-x86_64.so.1"
+    if os.path.exists(musl):
+        path = os.path.join(made, "on_musl")
+        built = run(["gcc", "-O2", "-g", "-U_FORTIFY_SOURCE", "-o", path, source, f"-Wl,--dynamic-linker={musl}"])
+        check(built.status == 0, repr(built.stderr[-400:]))
+        yield "musl", path, [musl, "--", "./on_musl"], made
+    path = os.path.join(made, "static_pie")
+    if run(["gcc", "-O2", "-g", "-U_FORTIFY_SOURCE", "-static-pie", "-o", path, source]).status == 0:
+        yield "static PIE", path, [path], made
+
+
+def frames_of(heap, function):
+    """Return the frames of the callsite of a function."""
+    return next((one["frames"] for one in heap["callsites"] if one["frames"][0]["name"] == function), [])
+
+
+def check_program(what, heap, path, function):
+    """Check that the frames of the program have names and lines and are filed under it, to the outermost."""
+    frames = frames_of(heap, function)
+    own = [frame for frame in frames if frame["mapping"] == os.path.realpath(path)]
+    check(len(own) >= 2 and own[0] is frames[0] and own[0].get("line"), f"{what}: {frames}")
+    check(any(frame["name"] == "main" for frame in own), f"{what}: {frames}")
+    check(not any("ld-" in frame["mapping"] or frame["mapping"].endswith("libc.so") and "start" not in frame["name"]
+                  and frame["name"] != "main" for frame in frames if frame["name"]), f"{what}: {frames}")
+    check(heap["name"] == os.path.basename(path), f"{what}: named {heap['name']}")
+
+
+def test_run_by_loader():
+    """Programs whose loader is run itself are attached to, by pid and by name, and have their own names and lines."""
+    for what, path, command, directory in loaders():
+        block = ("malloc", "malloc_block") if "jemalloc" in path else ("hold", "hold_block")
+        with scene() as (daemon, work):
+            process = Other(command, f"{block[0]} 1 1", cwd=directory)
+            doctor = run([TOOL, "doctor", "-p", str(process.pid)])
+            check(doctor.status == 0 and b"NO" not in doctor.stdout, f"{what}: doctor: {doctor.stdout[-900:]!r}")
+            for way in (["-p", str(process.pid)], ["-n", os.path.basename(path)]):
+                output = os.path.join(work, "o" + way[0])
+                session = Session(daemon, output, *way)
+                attached(daemon, process)
+                process.tell(f"{block[0]} 1000 100")
+                check(session.end() == 0, session.stderr)
+                heap = heap_of(session.report(), process.pid)
+                check_figure(heap, block[1], "alloc_space", 100000)
+                check_program(f"{what}, {way[0]}", heap, path, block[1])
+            check(process.end() == 0, f"{what}: the program failed")
+
+
+def test_hosted_by_loader():
+    """The same under host: preloaded, from the first allocation. doctor says so before."""
+    for what, path, command, directory in loaders():
+        block = ("malloc", "malloc_block") if "jemalloc" in path else ("hold", "hold_block")
+        doctor = run([TOOL, "doctor", "--", *command], cwd=directory)
+        wanted = b"ok    build id"
+        check(doctor.status == 0 and wanted in doctor.stdout and b"NO" not in doctor.stdout,
+              f"{what}: doctor: {doctor.stdout[-900:]!r}")
+        with tempfile.TemporaryDirectory() as work:
+            output = os.path.join(work, "o")
+            outcome = run(harness.host_command(command, output, 1), f"{block[0]} 1000 100\n".encode(), cwd=directory)
+            check(outcome.status == 0 and outcome.stdout == b"ok\n", f"{what}: {outcome.status} {outcome.stderr[-400:]!r}")
+            report = report_of(output)
+            heap = report["heaps"][0]
+            check(len(report["heaps"]) == 1 and report["unprofiled"] == [], f"{what}: {report['unprofiled']}")
+            check_figure(heap, block[1], "alloc_space", 100000)
+            check_program(what, heap, path, block[1])
 
 
 def test_namespaces():

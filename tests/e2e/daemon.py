@@ -1431,7 +1431,7 @@ def test_denied_by_policy():
         harness.skip(f"{policy} is there")
     try:
         with open(policy, "w") as file:
-            file.write("# nobody profiles these\nnever_profile other, secr*t\r\n")
+            file.write(f"# nobody profiles these\nnever_profile other, secr*t, {spool}/by_path\r\n")
             # Continuous mode's sections follow in the same file.
             file.write(f"[continuous]\nspool = {spool}\n[program secret]\n")
         with scene() as (daemon, directory):
@@ -1443,6 +1443,14 @@ def test_denied_by_policy():
             check(session.end(None) == 1, "exit code 1")
             check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
             process.end()
+            # The kernel says that this one runs the loader.
+            shutil.copy(program("commanded"), os.path.join(spool, "by_path"))
+            hidden = subprocess.Popen(["/lib64/ld-linux-x86-64.so.2", "./by_path"], stdin=subprocess.PIPE, cwd=spool)
+            wait_for("the program", lambda: "by_path" in open(f"/proc/{hidden.pid}/maps").read())
+            session = Session(daemon, os.path.join(directory, "o2"), "-p", str(hidden.pid), begins=False)
+            check(session.end(None) == 1, "exit code 1")
+            check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
+            hidden.communicate()
         with open(policy, "w") as file:
             file.write("never_profile x\nnever_profil y\n")
         with scene(start=False) as (daemon, _):

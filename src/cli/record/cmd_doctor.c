@@ -203,11 +203,12 @@ static void end_subject(const struct doctor_facts *facts)
     json_end_object(&writer);
 }
 
-static void check_command(const char *command)
+static void check_command(char *const *arguments)
 {
     char path[PATH_MAX];
+    const char *command = arguments[0];
     struct doctor_facts facts = {0};
-    program_find(command, path, sizeof(path));
+    program_find_of_command(arguments, path, sizeof(path));
     bool is_elsewhere = path[0] != 0 && strcmp(path, command) != 0;
     if (is_json()) {
         json_object(&writer, "program");
@@ -222,7 +223,7 @@ static void check_command(const char *command)
     if (path[0] == 0) {
         doctor_say(&printer, DOCTOR_IMPOSSIBLE, "%s", program_why_not_found(command));
     } else {
-        fetch_symbols_of_command(command, true);
+        fetch_symbols_of_command(arguments, true);
         doctor_check_program(&printer, path, command, true, &facts);
     }
     end_subject(&facts);
@@ -263,7 +264,7 @@ int cmd_doctor(int argc, char **argv)
     if (request.pid > 0)
         check_process(request.pid);
     if (optind < argc)
-        check_command(argv[optind]);
+        check_command(&argv[optind]);
     if (request.json) {
         json_bool(&writer, "works", worst != DOCTOR_IMPOSSIBLE);
         json_end_object(&writer);

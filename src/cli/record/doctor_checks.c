@@ -14,6 +14,7 @@
 #include "daemon/server/discovery_examine.h"
 #include "interp/python_versions.h"
 #include "interp/ruby_version.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 
 void doctor_say(const struct doctor *doctor, enum doctor_finding finding, const char *format, ...)
@@ -199,7 +200,7 @@ void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_
     struct process_info info;
     struct error error = {0};
     struct access_policy policy;
-    char path[64];
+    struct main_program program;
     *facts = (struct doctor_facts){0};
     if (process_info_read(&info, pid) < 0) {
         doctor_say(doctor, DOCTOR_IMPOSSIBLE, "no process has this pid");
@@ -220,8 +221,8 @@ void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_
                          : DOCTOR_FINE,
                "%s", error.message);
     /* Open it through /proc: the file may be deleted, or in another mount namespace. */
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
+    main_program_find(&program, pid);
     if (info.executable[0] != 0)
-        doctor_check_program(doctor, path, process_info_name(&info), false, facts);
+        doctor_check_program(doctor, program.path, process_info_name(&info), false, facts);
     process_info_clear(&info);
 }

@@ -10,7 +10,7 @@
 #include "daemon/processes/program.h"
 #include "symbols/debuginfod.h"
 #include "util/hex.h"
-#include "util/process_files.h"
+#include "util/main_program.h"
 
 /* The user waits meanwhile. The debug file of a large program takes some seconds. */
 #define FETCH_LIMIT_MS 15000u
@@ -33,19 +33,20 @@ static void fetch(const char *path, const char *name, bool quiet)
     debuginfod_close(debuginfod);
 }
 
-void fetch_symbols_of_command(const char *command, bool quiet)
+void fetch_symbols_of_command(char *const *command, bool quiet)
 {
     char path[PATH_MAX];
     if (getenv("DEBUGINFOD_URLS") == NULL)
         return;
-    program_find(command, path, sizeof(path));
-    fetch(path, command, quiet);
+    program_find_of_command(command, path, sizeof(path));
+    fetch(path, command[0], quiet);
 }
 
 void fetch_symbols_of_process(pid_t pid, bool quiet)
 {
-    char path[64], name[64];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
+    struct main_program program;
+    char name[64];
+    main_program_find(&program, pid);
     snprintf(name, sizeof(name), "process %d", (int)pid);
-    fetch(path, name, quiet);
+    fetch(program.path, name, quiet);
 }

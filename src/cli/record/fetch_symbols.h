@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 /* Fetch it for the program that execvp() would run, within 15 seconds. `quiet`: print nothing. */
-void fetch_symbols_of_command(const char *command, bool quiet);
+void fetch_symbols_of_command(char *const *command, bool quiet);
 /* Fetch it for a running process. */
 void fetch_symbols_of_process(pid_t pid, bool quiet);
 

@@ -77,7 +77,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         return code;
     if ((trace_fd = output_open_trace(&outcome->output, error)) < 0)
         return trace_fd;
-    fetch_symbols_of_command(request->command[0], request->finish.quiet);
+    fetch_symbols_of_command(request->command, request->finish.quiet);
     struct followers followers = {shows_progress(request), &outcome->view};
     struct host_options host = {
         .config = request->config,

@@ -23,6 +23,11 @@
 #include <link.h>
 #include <string.h>
 
+#ifdef HEAPPROFD_ATTACHED
+#include "client/attached.h"
+#else
+#include "client/libc/libc.h"
+#endif
 #include "client/modules/module_object.h"
 #include "client/own_files.h"
 #include "client/system.h"
@@ -382,22 +387,59 @@ static int path_from_mapping(const struct module *module, char *buffer, size_t s
 
 static char executable_path[512]; /* "": unknown, or longer */
 
+#ifdef HEAPPROFD_ATTACHED
+
+/* The attacher knows it. */
+static int program_path_read(char *buffer, size_t size)
+{
+    return heapprofd_attach_params.program[0] != 0
+               ? text_copy(buffer, size, heapprofd_attach_params.program)
+               : -ENOENT;
+}
+
+static int executed_path_read(char *buffer, size_t size)
+{
+    (void)buffer, (void)size;
+    return -ENOENT;
+}
+
+#else
+
+/* A loader that was run as a program has mapped the program, and has corrected AT_PHDR. */
+static int program_path_read(char *buffer, size_t size)
+{
+    int length = getauxval(AT_BASE) == 0 ? module_maps_path(getauxval(AT_PHDR), buffer, size) : 0;
+    return length > 0 ? length : -ENOENT;
+}
+
+/* The path that was executed, which may be relative, and a link. */
+static int executed_path_read(char *buffer, size_t size)
+{
+    const char *path = (const char *)getauxval(AT_EXECFN);
+    return path != NULL ? text_copy(buffer, size, path) : -ENOENT;
+}
+
+#endif
+
 static int executable_path_read(char *buffer, size_t size)
 {
     char link[OWN_FILE_PATH_BYTES];
+    int length = program_path_read(buffer, size);
+    if (length >= 0)
+        return length;
     own_file_path(link, "exe");
-    int length = own_link_read(link, buffer, size);
+    length = own_link_read(link, buffer, size);
     if (length < 0 && executable_path[0] != 0)
         return text_copy(buffer, size, executable_path);
-    return length;
+    /* Where /proc is not mounted, as in many root directories of chroot(). */
+    return length < 0 ? executed_path_read(buffer, size) : length;
 }
 
 void module_keep_executable_path(void)
 {
-    char link[OWN_FILE_PATH_BYTES];
-    own_file_path(link, "exe");
-    if (own_link_read(link, executable_path, sizeof(executable_path)) < 0)
-        executable_path[0] = 0;
+    char path[sizeof(executable_path)];
+    if (executable_path_read(path, sizeof(path)) >= 0)
+        memcpy(executable_path, path, sizeof(path));
 }
 
 /* Copy the loader's name of the object. */
@@ -428,8 +470,11 @@ int module_path(const struct module *module, bool in_use, char *buffer, size_t s
         return executable_path_read(buffer, size);
     if (length > 0 && strncmp(buffer, vdso, strlen(vdso)) == 0)
         return text_copy(buffer, size, "[vdso]");
+    bool is_relative = length > 0 && buffer[0] != '/';
     int mapped = path_from_mapping(module, buffer, size);
-    return mapped >= 0 ? mapped : name_read(map, in_use, buffer, size);
+    if (mapped < 0 && is_relative)
+        mapped = module_maps_path(module->start, buffer, size);
+    return mapped > 0 ? mapped : name_read(map, in_use, buffer, size);
 }
 
 size_t module_build_id(const struct module *module, bool in_use,

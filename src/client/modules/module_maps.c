@@ -55,8 +55,28 @@ static uint64_t maps_number(struct maps *maps, unsigned base, int *after)
     }
 }
 
+/* A path that is read with its line. */
+struct line_path {
+    char *buffer;
+    size_t size, length; /* the path and its end fit if length < size */
+};
+
+/* Read the blanks and the path at the end of a line. */
+static bool maps_path(struct maps *maps, int byte, struct line_path *path)
+{
+    path->length = 0;
+    for (bool begun = false; byte != '\n'; byte = maps_byte(maps)) {
+        if (byte < 0)
+            return false;
+        begun |= byte != ' ';
+        if (begun && path->length < path->size)
+            path->buffer[path->length++] = (char)byte;
+    }
+    return true;
+}
+
 /* "start-end perms offset major:minor inode path" */
-static bool maps_line(struct maps *maps, struct line *line)
+static bool maps_line(struct maps *maps, struct line *line, struct line_path *path)
 {
     int byte;
     line->start = maps_number(maps, 16, &byte);
@@ -73,29 +93,30 @@ static bool maps_line(struct maps *maps, struct line *line)
     line->device = maps_number(maps, 16, &byte) << 32;
     line->device |= maps_number(maps, 16, &byte);
     line->inode = maps_number(maps, 10, &byte);
-    while (byte != '\n') {
-        if (byte < 0)
-            return false;
-        byte = maps_byte(maps);
-    }
-    return true;
+    return maps_path(maps, byte, path);
+}
+
+static bool maps_open(struct maps *maps)
+{
+    char path[OWN_FILE_PATH_BYTES];
+    maps->used = maps->filled = 0;
+    maps->failed = false;
+    own_file_path(path, "maps");
+    maps->fd = (int)system_call(CALL_OPEN, path);
+    return maps->fd >= 0;
 }
 
 bool module_maps_find(uintptr_t pc, struct module_object *object)
 {
     struct maps maps;
-    char path[OWN_FILE_PATH_BYTES];
+    struct line_path no_path = {0};
     object->start = object->end = 0;
-    maps.used = maps.filled = 0;
-    maps.failed = false;
-    own_file_path(path, "maps");
-    maps.fd = (int)system_call(CALL_OPEN, path);
-    if (maps.fd < 0)
+    if (!maps_open(&maps))
         return false;
     struct line run = {0}, line;
     uintptr_t gap_start = 0, gap_end = UINTPTR_MAX;
     bool holds = false;
-    while (maps_line(&maps, &line)) {
+    while (maps_line(&maps, &line, &no_path)) {
         bool goes_on = line.inode != 0 && line.inode == run.inode && line.device == run.device &&
                        line.offset != 0;
         if (goes_on) {
@@ -121,4 +142,21 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
     object->end = holds ? run.end : gap_end;
     object->link_map = NULL;
     return holds;
+}
+
+int module_maps_path(uintptr_t address, char *buffer, size_t size)
+{
+    struct maps maps;
+    struct line line;
+    struct line_path path = {.buffer = buffer, .size = size};
+    bool holds = false;
+    if (!maps_open(&maps))
+        return maps.fd;
+    while (!holds && maps_line(&maps, &line, &path))
+        holds = address >= line.start && address < line.end;
+    system_call(CALL_CLOSE, maps.fd);
+    if (!holds || path.length >= size || buffer[0] != '/')
+        return 0;
+    buffer[path.length] = 0;
+    return (int)path.length;
 }

@@ -31,12 +31,17 @@ bool module_object_find(uintptr_t pc, struct module_object *object);
 bool module_object_exists(uintptr_t pc);
 
 /* Return whether the object is never unloaded, as far as that is known: the loader lists those that
- * the program's start has loaded first, itself among them. This list before itself never changes. */
+ * the program's start has loaded first, itself among them. This list before itself never changes.
+ */
 bool module_object_is_permanent(const void *link_map);
 
 /* The same as module_object_find(), by /proc/self/maps. If no object contains pc, set start and end
  * to those of the range without objects around it; both are 0 if the file could not be read. */
 bool module_maps_find(uintptr_t pc, struct module_object *object);
+
+/* Write the path of the file that is mapped at an address, as /proc/self/maps has it. Return its
+ * length; 0: no file is, or the path does not fit; or a negative errno. */
+int module_maps_path(uintptr_t address, char *buffer, size_t size);
 
 /* Fill *module with the object's executable segment that contains pc. Return false if
  * there is no such segment, or the object is not an ELF file. */

@@ -65,7 +65,7 @@ static void choose_start(struct host *host, struct launch *launch, char path[PAT
 {
     const struct host_options *options = host->options;
     bool follows = options->follow_children || options->config->process_cmdline != NULL;
-    program_find(options->command[0], path, PATH_MAX);
+    program_find_of_command(options->command, path, PATH_MAX);
     snprintf(host->program, sizeof(host->program), "%s", path);
     launch->holds = path[0] != 0 && program_is_enterable(path);
     bool is_foreign = path[0] != 0 && program_is_foreign(path);
@@ -313,7 +313,7 @@ static void end_session(struct host *host)
     result->interrupted = host->asked_to_end;
     session_end_targets(session, result->interrupted);
     descendants_finish(&host->descendants);
-    session_explain_command(session, host->options->command[0], host->options->preload_library,
+    session_explain_command(session, host->options->command, host->options->preload_library,
                             host->command_status, !host->command_gone);
     result->profiled = session->profiled;
     result->unprofiled = (unsigned)unprofiled_count(&session->unprofiled);

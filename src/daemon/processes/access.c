@@ -15,6 +15,7 @@
 
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
 
@@ -373,14 +374,21 @@ void access_policy_clear(struct access_policy *policy)
     *policy = (struct access_policy){0};
 }
 
+static bool is_file(const char *pattern, const char *path)
+{
+    return fnmatch(pattern, base_name(path), 0) == 0 || fnmatch(pattern, path, 0) == 0;
+}
+
 bool access_policy_denies(const struct access_policy *policy, const struct process_info *info)
 {
+    struct main_program program = {0};
+    if (policy->count > 0 && main_program_is_loader(info->executable))
+        main_program_find(&program, info->pid);
     for (size_t i = 0; i < policy->count; i++) {
         const char *pattern = policy->never_profile[i];
         /* A process must not escape the policy by changing its name: its file counts, too. */
-        if (process_info_matches(info, pattern) ||
-            fnmatch(pattern, base_name(info->executable), 0) == 0 ||
-            fnmatch(pattern, info->executable, 0) == 0)
+        if (process_info_matches(info, pattern) || is_file(pattern, info->executable) ||
+            (program.by_loader && is_file(pattern, program.file)))
             return true;
     }
     return false;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "util/base_name.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 #include "wire/handshake.h"
 
@@ -117,8 +118,9 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
                                                   const char *library)
 {
     char path[64 + 4096];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(info->pid));
-    enum preload_obstacle obstacle = preload_obstacle_of_file(cache, path);
+    struct main_program program;
+    main_program_find(&program, info->pid);
+    enum preload_obstacle obstacle = preload_obstacle_of_file(cache, program.path);
     if (obstacle != OBSTACLE_NONE && obstacle != OBSTACLE_ALLOCATOR)
         return obstacle;
     if (has_gained_rights(info->pid))

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "util/base_name.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 
 /* A longer chain of parents is a cycle: the process tree changes while we read. */
@@ -54,6 +55,9 @@ static void split_arguments(struct process_info *info)
         at += strlen(at) + 1;
     }
     drop_title_padding(info);
+    info->first_argument = main_program_is_loader(info->executable)
+                               ? main_program_argument(info->arguments, info->argument_count)
+                               : 0;
 }
 
 static int read_arguments(struct process_info *info)
@@ -159,13 +163,25 @@ void process_info_clear(struct process_info *info)
     info->argument_count = 0;
 }
 
+/* Return an argument of the program; "": it has not so many. */
+static const char *argument_of(const struct process_info *info, size_t index)
+{
+    size_t at = info->first_argument + index;
+    return at < info->argument_count ? info->arguments[at] : "";
+}
+
+const char *process_info_program(const struct process_info *info)
+{
+    return info->first_argument > 0 ? info->arguments[info->first_argument] : info->executable;
+}
+
 /* Return the name of a process whose argument 0 is a title ("redis-server *:6379", "-bash"): the
  * name of its file, unless it was called through a link and the title begins with the link's
  * name. */
 static const char *name_beside_title(const struct process_info *info)
 {
-    const char *executable = base_name(info->executable);
-    const char *title = info->argument_count > 0 ? info->arguments[0] : "";
+    const char *executable = base_name(process_info_program(info));
+    const char *title = argument_of(info, 0);
     size_t length = strlen(info->comm), path = 0;
     title += title[0] == '-';
     for (size_t i = 0; title[i] != 0 && strchr(" :\n\t", title[i]) == NULL; i++)
@@ -180,13 +196,14 @@ static const char *name_beside_title(const struct process_info *info)
  * in one string ("/usr/lib/chromium/chromium --type=..."). A path may contain blanks, too. */
 static bool has_title(const struct process_info *info)
 {
-    const char *argument = info->argument_count > 0 ? info->arguments[0] : "";
-    size_t length = strlen(info->executable);
+    const char *argument = argument_of(info, 0);
+    const char *executable = process_info_program(info);
+    size_t length = strlen(executable);
     if (strpbrk(argument, " :\n\t") == NULL)
         return false;
     if (argument[0] != '/')
         return true;
-    bool begins_with_path = length > 0 && strncmp(argument, info->executable, length) == 0;
+    bool begins_with_path = length > 0 && strncmp(argument, executable, length) == 0;
     if (begins_with_path)
         return argument[length] != 0;
     return strstr(argument, " -") != NULL || strstr(argument, ": ") != NULL;
@@ -195,15 +212,15 @@ static bool has_title(const struct process_info *info)
 const char *process_info_name(const struct process_info *info)
 {
     /* A script that was started by its path has its own name as comm. */
-    if (info->argument_count > 1 && info->comm[0] != 0) {
-        const char *script = base_name(info->arguments[1]);
+    if (argument_of(info, 1)[0] != 0 && info->comm[0] != 0) {
+        const char *script = base_name(argument_of(info, 1));
         if (strncmp(script, info->comm, sizeof(info->comm) - 1) == 0)
             return script;
     }
     /* Use the name of the call ("sh", not "dash"), unless argument 0 is not a name (a title that
      * the process set, the dash of a login shell). */
-    bool is_called = info->argument_count > 0 && !has_title(info);
-    const char *name = is_called ? base_name(info->arguments[0]) : "";
+    bool is_called = !has_title(info);
+    const char *name = is_called ? base_name(argument_of(info, 0)) : "";
     if (name[0] == 0 || name[0] == '-')
         name = name_beside_title(info);
     return name[0] != 0 ? name : info->comm;
@@ -233,11 +250,10 @@ static bool names_match(const char *have, const char *asked)
 
 bool process_info_matches(const struct process_info *info, const char *name)
 {
-    return names_match(info->executable, name) || names_match(info->comm, name) ||
-           names_match(process_info_name(info), name) ||
-           (info->argument_count > 0 &&
-            !(has_title(info) && strchr(info->arguments[0], '/') != NULL) &&
-            names_match(info->arguments[0], name));
+    return names_match(info->executable, name) || names_match(process_info_program(info), name) ||
+           names_match(info->comm, name) || names_match(process_info_name(info), name) ||
+           (!(has_title(info) && strchr(argument_of(info, 0), '/') != NULL) &&
+            names_match(argument_of(info, 0), name));
 }
 
 bool process_info_shares_pids(pid_t pid)

@@ -25,6 +25,7 @@ struct process_info {
     char *argument_bytes;  /* what arguments[] points into */
     const char **arguments;
     size_t argument_count;
+    size_t first_argument;  /* of the program; those before it are a loader's (main_program.h) */
     size_t argument_length; /* of argument_bytes */
 };
 
@@ -46,14 +47,17 @@ void process_info_clear(struct process_info *info);
  * -1: do not check). Return whether anything has changed. */
 bool process_info_refresh(struct process_info *info, int image_fd);
 
+/* Return the path of the program: of its executable, or as the loader was given it. */
+const char *process_info_program(const struct process_info *info);
+
 /* Return the name that users expect: the base name of the running script, else of argument 0, else
  * of the executable. */
 const char *process_info_name(const struct process_info *info);
 
 /*
- * Return whether `name` means this process: it is the base name of its executable or of its
- * argument 0, or its comm. On both sides only the part after the last slash and before an "@"
- * counts. A name with a "*" is a shell pattern.
+ * Return whether `name` means this process: it is the base name of its executable, of its program
+ * or of its argument 0, or its comm. On both sides only the part after the last slash and before an
+ * "@" counts. A name with a "*" is a shell pattern.
  */
 bool process_info_matches(const struct process_info *info, const char *name);
 

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "reader/file_reader.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
 #include "wire/static_program.h"
@@ -74,6 +76,23 @@ void program_find(const char *command, char *path, size_t size)
     program_locate(command, path, size);
     for (int i = 0; i < INTERPRETERS_MAX && path[0] != 0 && follow_script(path, size); i++)
         ;
+}
+
+void program_find_of_command(char *const *command, char *path, size_t size)
+{
+    char real[PATH_MAX];
+    size_t count = 0;
+    program_find(command[0], path, size);
+    if (path[0] == 0 || (!main_program_is_loader(path) &&
+                         (realpath(path, real) == NULL || !main_program_is_loader(real))))
+        return;
+    while (command[count] != NULL)
+        count++;
+    size_t at = main_program_argument((const char *const *)command, count);
+    /* A name without a slash is looked up among libraries; the loader says so if it is not there.
+     */
+    if (at > 0 && access(command[at], F_OK) == 0)
+        snprintf(path, size, "%s", command[at]);
 }
 
 const char *program_why_not_found(const char *command)

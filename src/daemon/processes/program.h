@@ -26,6 +26,10 @@ void program_locate(const char *command, char *path, size_t size);
 /* Like program_locate(), and follow scripts to their interpreter. */
 void program_find(const char *command, char *path, size_t size);
 
+/* The same for a command with its arguments (NULL ends them): of a loader that is told to run a
+ * program, it is that program. */
+void program_find_of_command(char *const *command, char *path, size_t size);
+
 /* Return why there is no such program, as words that follow the command's name. */
 const char *program_why_not_found(const char *command);
 

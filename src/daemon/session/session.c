@@ -465,13 +465,14 @@ static bool is_left_out(const struct session *session, const char *command, cons
     return has_names(session) && !is_named(session, &info);
 }
 
-void session_explain_command(struct session *session, const char *command, const char *library,
+void session_explain_command(struct session *session, char *const *arguments, const char *library,
                              int exit_status, bool running)
 {
     if (session->profiled > 0 && session->command_said_hello)
         return;
     char path[4096], names[256], refused[512];
-    program_find(command, path, sizeof(path));
+    const char *command = arguments[0];
+    program_find_of_command(arguments, path, sizeof(path));
     if (session->profiled > 0 && is_left_out(session, command, path)) {
         unprofiled_add(&session->unprofiled, session->command_pid, getpid(), base_name(command),
                        UNPROFILED_NAME);

@@ -310,7 +310,7 @@ void session_checkpoint(struct session *session);
 void session_end_targets(struct session *session, bool interrupted);
 
 /* If the command should have a profile but has none, write the reason in the trace. */
-void session_explain_command(struct session *session, const char *command, const char *library,
+void session_explain_command(struct session *session, char *const *arguments, const char *library,
                              int exit_status, bool running);
 
 /* If no process was found, write that into a trace whose reader gets no other answer. */

@@ -18,6 +18,7 @@
 #include "daemon/session/session_state.h"
 #include "daemon/session/target_choice.h"
 #include "util/clock.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 #include "wire/attached_params.h"
 
@@ -266,9 +267,9 @@ static bool read_program_at(struct session *session, struct program *program, co
 
 static bool read_program(struct session *session, struct program *program, pid_t pid)
 {
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(pid));
-    return read_program_at(session, program, path, READ_PROGRAM_MS);
+    struct main_program main;
+    main_program_find(&main, pid);
+    return read_program_at(session, program, main.path, READ_PROGRAM_MS);
 }
 
 void session_prepare(struct session *session, const char *program)

@@ -13,6 +13,7 @@
 #include "daemon/processes/diagnosis.h"
 #include "daemon/session/heap_rules.h"
 #include "util/clock.h"
+#include "util/main_program.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
 #include "util/remark.h"
@@ -387,9 +388,9 @@ static void renew_image(struct target *target)
 static void note_unexported_allocator(struct target *target)
 {
     struct program program;
-    char path[64];
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)process_living_thread(target->info.pid));
-    if (program_read(&program, path) < 0)
+    struct main_program main;
+    main_program_find(&main, target->info.pid);
+    if (program_read(&program, main.path) < 0)
         return;
     target->is_go = program.file.is_go;
     if (strcmp(program.file.allocator, PROGRAM_RUSTS_ALLOCATOR) == 0) {

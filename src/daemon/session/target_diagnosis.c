@@ -65,7 +65,7 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
     list_unreported(target, unreported, sizeof(unreported));
     struct diagnosis_facts facts = {
         .name = process_info_name(&target->info),
-        .executable = target->info.executable,
+        .executable = process_info_program(&target->info),
         .said_hello = true,
         .allocator = target->allocator,
         .unseen_reason = target->unseen_reason,
