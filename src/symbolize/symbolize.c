@@ -330,6 +330,8 @@ static struct symbol_answers *open_answers(struct job *job)
     snprintf(path, sizeof(path), "%s", found->path);
     if (strncmp(path, "/proc/", strlen("/proc/")) == 0) /* the next time, another process's */
         return NULL;
+    if (found->is_by_path) /* whether it is the right one depends on the trace */
+        return NULL;
     while (stat(path, &status) != 0) {
         char *member = strrchr(path, '!'); /* of an archive, whose identity counts */
         if (member == NULL)
@@ -349,12 +351,43 @@ static struct symbol_answers *open_answers(struct job *job)
     return symbol_answers_open(job->cache, &identity, sizeof(identity), found->path);
 }
 
+/* Return whether a file that only its path has led to gives the addresses the names that the trace
+ * has: the profiler took these from the file that ran. A trace without names proves nothing, and
+ * then only a file that the user has named is used. */
+static bool has_names_of_trace(struct job *job, const struct elf_image *image)
+{
+    const struct trace_module *module = job->module;
+    uint64_t bias = correction(module, image);
+    size_t same = 0, others = 0;
+    if (module->named_count == 0)
+        return job->result->found.is_asked;
+    struct symbol_file *symbols = symbol_file_open(job->result->found.path, NULL, 0, NULL);
+    for (size_t i = 0; i < job->pending_count; i++)
+        job->addresses[i] = job->pending[i] + bias;
+    bool is_read = symbols != NULL && symbol_file_names(symbols, job->addresses, job->pending_count,
+                                                        job->symbol_names) == 0;
+    for (size_t i = 0; is_read && i < job->pending_count; i++) {
+        const char *name = job->symbol_names[i];
+        if (name != NULL && trace_module_has_name(module, job->pending[i], name, strlen(name)))
+            same++;
+        else
+            others += name != NULL;
+    }
+    symbol_file_close(symbols);
+    return is_read && others == 0 && same == module->named_count;
+}
+
 static int take_file(struct job *job)
 {
     const struct symbol_found *found = &job->result->found;
     struct elf_image image;
     if (elf_image_read(found->path, &image) < 0) {
         job->result->without[SYMBOL_NO_FILE] += job->pending_count;
+        return 0;
+    }
+    if (found->is_by_path && !has_names_of_trace(job, &image)) {
+        job->result->without[SYMBOL_OTHER_BUILD] += job->pending_count;
+        job->result->found.other_build = strdup(found->path);
         return 0;
     }
     job->answers = open_answers(job);
@@ -460,10 +493,10 @@ static int take_pending(struct job *job)
     enum symbol_reason reason = SYMBOL_NO_FILE;
     if (report->breakpad != NULL && report->problem == NULL)
         reason = SYMBOL_NO_INFORMATION;
-    else if (module->build_id_length == 0)
-        reason = SYMBOL_NO_BUILD_ID;
     else if (report->found.other_build != NULL)
         reason = SYMBOL_OTHER_BUILD;
+    else if (module->build_id_length == 0)
+        reason = SYMBOL_NO_BUILD_ID;
     report->without[reason] += job->pending_count;
     return 0;
 }
@@ -510,10 +543,6 @@ static int take_module(struct job *job)
     result->path = module->path;
     result->addresses = module->count;
     hex_write(module->build_id, module->build_id_length, result->build_id);
-    if (module->build_id_length == 0 && module->file == NULL && job->options->breakpad == NULL) {
-        result->without[SYMBOL_NO_BUILD_ID] = module->count;
-        return 0;
-    }
     /* Writing may fail with the same errno: write_error distinguishes the two. */
     job->write_error = 0;
     int code = mapped_guard_run(take_guarded, job);
@@ -531,6 +560,7 @@ int symbolize_addresses(const struct symbolize_options *options,
     if (report->modules == NULL)
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
     symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
+    symbol_finder_set_begin(finder, addresses->begun_ns);
     if (!options->no_cache && !options->by_llvm)
         job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {

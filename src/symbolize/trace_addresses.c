@@ -21,6 +21,9 @@
 #define PATH_BYTES_MAX 8192u
 #define PATH_PARTS_MAX 64u
 #define SEQUENCE_CLEARED 1u
+/* Of ClockSnapshot.Clock.clock_id. */
+#define REALTIME_ID 1u
+#define BOOTTIME_ID 6u
 
 struct text {
     uint8_t *bytes;
@@ -51,6 +54,16 @@ struct sequence {
     size_t waiting_count, waiting_capacity;
 };
 
+/* When the trace's processes began, and what relates that to the calendar. */
+struct process_starts {
+    struct id_map indexes; /* of `boottime_ns`, by pid */
+    uint64_t *boottime_ns;
+    size_t count, capacity;
+    uint64_t earliest_ns; /* of the profiled ones; 0: none yet */
+    bool is_one_unknown;
+    int64_t boottime_to_realtime_ns; /* 0: unknown */
+};
+
 struct collector {
     struct trace_addresses *found;
     struct intern_table text_ids, module_ids;
@@ -59,6 +72,7 @@ struct collector {
     struct id_map sequence_ids;
     struct sequence *sequences;
     size_t sequence_count, sequence_capacity;
+    struct process_starts starts;
 };
 
 /* --- interned data --- */
@@ -312,13 +326,79 @@ static int clear_sequence(struct collector *collector, struct sequence *sequence
 
 /* --- packets --- */
 
-static void take_process(struct trace_addresses *found, struct proto_span dump)
+/* Note when a profiled process began. */
+static void note_profiled(struct process_starts *starts, uint64_t pid)
+{
+    uint32_t index = id_map_find(&starts->indexes, pid);
+    if (index == ID_MAP_NONE)
+        starts->is_one_unknown = true;
+    else if (starts->earliest_ns == 0 || starts->boottime_ns[index] < starts->earliest_ns)
+        starts->earliest_ns = starts->boottime_ns[index];
+}
+
+/* Take ProcessTree.processes. */
+static int take_tree(struct process_starts *starts, struct proto_span tree)
+{
+    struct proto_field field, part;
+    while (proto_next(&tree, &field) > 0) {
+        if (field.number != PB_PROCESS_TREE_PROCESSES || field.type != PROTO_BYTES)
+            continue;
+        uint64_t pid = 0, start_ns = 0;
+        while (proto_next(&field.span, &part) > 0) {
+            if (part.number == PB_PROCESS_TREE_PROCESS_PID)
+                pid = part.value;
+            else if (part.number == PB_PROCESS_TREE_PROCESS_PROCESS_START_FROM_BOOT)
+                start_ns = part.value;
+        }
+        if (start_ns == 0 || id_map_find(&starts->indexes, pid) != ID_MAP_NONE)
+            continue;
+        if (id_map_set(&starts->indexes, pid, (uint32_t)starts->count) < 0 ||
+            ARRAY_ADD(&starts->boottime_ns, &starts->count, &starts->capacity, start_ns) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+static void take_clocks(struct process_starts *starts, struct proto_span snapshot)
+{
+    struct proto_field field, part;
+    uint64_t realtime_ns = 0, boottime_ns = 0;
+    while (proto_next(&snapshot, &field) > 0) {
+        uint64_t id = 0, reading_ns = 0;
+        if (field.number != PB_CLOCK_SNAPSHOT_CLOCKS || field.type != PROTO_BYTES)
+            continue;
+        while (proto_next(&field.span, &part) > 0) {
+            if (part.number == PB_CLOCK_SNAPSHOT_CLOCK_CLOCK_ID)
+                id = part.value;
+            else if (part.number == PB_CLOCK_SNAPSHOT_CLOCK_TIMESTAMP)
+                reading_ns = part.value;
+        }
+        if (id == REALTIME_ID)
+            realtime_ns = reading_ns;
+        else if (id == BOOTTIME_ID)
+            boottime_ns = reading_ns;
+    }
+    if (realtime_ns != 0 && boottime_ns != 0)
+        starts->boottime_to_realtime_ns = (int64_t)(realtime_ns - boottime_ns);
+}
+
+static int64_t begun_ns(const struct process_starts *starts)
+{
+    return starts->is_one_unknown || starts->earliest_ns == 0 ||
+                   starts->boottime_to_realtime_ns == 0
+               ? 0
+               : (int64_t)(starts->earliest_ns + (uint64_t)starts->boottime_to_realtime_ns);
+}
+
+static void take_process(struct trace_addresses *found, struct process_starts *starts,
+                         struct proto_span dump)
 {
     struct proto_field field;
     while (proto_next(&dump, &field) > 0) {
         if (field.number != PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_PID || field.value == 0 ||
             field.value > INT32_MAX)
             continue;
+        note_profiled(starts, field.value);
         for (size_t i = 0; i < found->process_count; i++) {
             if (found->processes[i] == (pid_t)field.value)
                 return;
@@ -328,12 +408,13 @@ static void take_process(struct trace_addresses *found, struct proto_span dump)
     }
 }
 
-static void take_processes(struct trace_addresses *found, struct proto_span profile)
+static void take_processes(struct trace_addresses *found, struct process_starts *starts,
+                           struct proto_span profile)
 {
     struct proto_field field;
     while (proto_next(&profile, &field) > 0) {
         if (field.number == PB_PROFILE_PACKET_PROCESS_DUMPS && field.type == PROTO_BYTES)
-            take_process(found, field.span);
+            take_process(found, starts, field.span);
     }
 }
 
@@ -399,7 +480,7 @@ static struct sequence *find_sequence(struct collector *collector, uint32_t id)
 
 static int take_packet(struct collector *collector, struct proto_span packet)
 {
-    struct proto_span interned = {0}, profile = {0};
+    struct proto_span interned = {0}, profile = {0}, tree = {0};
     struct proto_field field;
     uint32_t id = 0;
     bool cleared = false;
@@ -414,11 +495,17 @@ static int take_packet(struct collector *collector, struct proto_span packet)
             interned = field.span;
         else if (field.number == PB_TRACE_PACKET_PROFILE_PACKET)
             profile = field.span;
+        else if (field.number == PB_TRACE_PACKET_PROCESS_TREE && field.type == PROTO_BYTES)
+            tree = field.span;
+        else if (field.number == PB_TRACE_PACKET_CLOCK_SNAPSHOT && field.type == PROTO_BYTES)
+            take_clocks(&collector->starts, field.span);
     }
+    if (tree.at != NULL && take_tree(&collector->starts, tree) < 0)
+        return -ENOMEM;
     if (!cleared && interned.at == NULL && profile.at == NULL)
         return 0;
     if (profile.at != NULL)
-        take_processes(collector->found, profile);
+        take_processes(collector->found, &collector->starts, profile);
     struct sequence *sequence = find_sequence(collector, id);
     if (sequence == NULL)
         return -ENOMEM;
@@ -472,6 +559,8 @@ static void free_collector(struct collector *collector)
     for (size_t i = 0; i < collector->text_count; i++)
         free(collector->texts[i].bytes);
     free(collector->texts);
+    id_map_free(&collector->starts.indexes);
+    free(collector->starts.boottime_ns);
     intern_free(&collector->text_ids);
     intern_free(&collector->module_ids);
 }
@@ -484,6 +573,7 @@ int trace_addresses_read(struct trace_addresses *addresses, const char *path, st
         return error->code;
     struct collector collector = {.found = addresses};
     int result = read_packets(&collector, reader, path, error);
+    addresses->begun_ns = begun_ns(&collector.starts);
     trace_addresses_sort(addresses);
     free_collector(&collector);
     trace_reader_close(reader);

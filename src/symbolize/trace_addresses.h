@@ -34,6 +34,9 @@ struct trace_addresses {
     size_t count, capacity;
     pid_t processes[TRACE_PROCESSES_MAX]; /* that were profiled; the first ones of more */
     size_t process_count;
+    /* Nanoseconds since 1970 at which the first of all profiled processes began; 0: unknown. A file
+     * that has not changed since is the one that ran. */
+    int64_t begun_ns;
     char warning[512]; /* why the trace was not read to its end, or "" */
 };
 

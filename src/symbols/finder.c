@@ -56,6 +56,7 @@ struct symbol_finder {
     struct debuginfod *debuginfod; /* NULL: no servers */
     pid_t processes[PROCESSES_MAX];
     size_t process_count;
+    int64_t begun_ns; /* 0: unknown */
 };
 
 /* --- files by build id --- */
@@ -169,6 +170,11 @@ void symbol_finder_set_processes(struct symbol_finder *finder, const pid_t *proc
     memcpy(finder->processes, processes, finder->process_count * sizeof(*processes));
 }
 
+void symbol_finder_set_begin(struct symbol_finder *finder, int64_t begun_ns)
+{
+    finder->begun_ns = begun_ns;
+}
+
 void symbol_finder_close(struct symbol_finder *finder)
 {
     if (finder == NULL)
@@ -240,7 +246,7 @@ try_debug_link(struct search *search, const struct elf_image *binary, const char
     if (is_done(search) || length < 0 || (size_t)length >= sizeof(path) ||
         strcmp(path, binary_path) == 0 || elf_image_read(path, &image) < 0)
         return;
-    if (is_this_build(search, &image) ||
+    if ((search->build_id_length > 0 && is_this_build(search, &image)) ||
         (image.build_id_length == 0 && elf_image_has_checksum(path, binary->debug_link_checksum)))
         take_path(search, path, &image);
 }
@@ -291,7 +297,8 @@ try_path(struct search *search, const char *format, ...)
     if (is_done(search) || length < 0 || (size_t)length >= sizeof(path))
         return;
     int result = elf_image_read(path, &image);
-    if (result == -ENOEXEC || (result == -ENOENT && strchr(path, '!') != NULL))
+    if (search->build_id_length > 0 &&
+        (result == -ENOEXEC || (result == -ENOENT && strchr(path, '!') != NULL)))
         try_archive(search, path);
     if (result < 0)
         return;
@@ -406,6 +413,37 @@ static void ask_servers(struct search *search, struct debuginfod *debuginfod)
     free(path);
 }
 
+/* The kernel counts the start of a process in ticks. */
+#define TICK_NS (INT64_C(1000000000) / 100)
+
+/* Return whether the file is as it was when the first process began. Users cannot set the time of
+ * the last change of its state. */
+static bool is_unchanged(const struct symbol_finder *finder, const char *path)
+{
+    struct stat status;
+    return finder->begun_ns > 0 && stat(path, &status) == 0 &&
+           status.st_ctim.tv_sec * INT64_C(1000000000) + status.st_ctim.tv_nsec <=
+               finder->begun_ns + TICK_NS;
+}
+
+/* Find the file of a module without a build id. */
+static void find_by_path(const struct symbol_finder *finder, struct search *search)
+{
+    const char *path = search->path, *slash = strrchr(path, '/');
+    for (size_t i = 0; i < finder->directories.count && !finder->by_build_id; i++) {
+        try_path(search, "%s/%s", finder->directories.items[i], path + (*path == '/'));
+        try_path(search, "%s/%s", finder->directories.items[i], slash == NULL ? path : slash + 1);
+    }
+    search->found->is_asked = search->found->path != NULL;
+    if (finder->automatic && *path == '/' && search->found->path == NULL) {
+        if (is_unchanged(finder, path))
+            try_path(search, "%s", path);
+        else if (access(path, F_OK) == 0 && search->found->other_build == NULL)
+            search->found->other_build = strdup(path);
+    }
+    search->found->is_by_path = search->found->path != NULL;
+}
+
 int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,
                        size_t build_id_length, struct symbol_found *found)
 {
@@ -413,12 +451,16 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
     char hex[2 * ELF_IMAGE_BUILD_ID_MAX + 1], plain[PATH_MAX];
     *found = (struct symbol_found){0};
     size_t length = strlen(path);
-    if (build_id_length == 0 || build_id_length > ELF_IMAGE_BUILD_ID_MAX || length >= PATH_MAX)
+    if (build_id_length > ELF_IMAGE_BUILD_ID_MAX || length >= PATH_MAX)
         return 0;
     length = live_files_undeleted_length(path);
     memcpy(plain, path, length);
     plain[length] = '\0';
     search.path = plain;
+    if (build_id_length == 0) {
+        find_by_path(finder, &search);
+        return search.error;
+    }
     hex_write(build_id, build_id_length, hex);
     for (size_t i = 0; i < finder->directories.count && !finder->by_build_id; i++)
         search_directory(&search, finder->directories.items[i], plain, hex);

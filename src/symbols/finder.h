@@ -34,6 +34,8 @@ struct symbol_found {
     char *path; /* malloc'd; NULL: no file with this build id */
     enum symbol_quality quality;
     bool has_build_id; /* a debug file may have none: then its checksum identifies it */
+    bool is_by_path;   /* of a module without a build id: the path alone led to it */
+    bool is_asked;     /* and it is in one of the directories */
     char *other_build; /* the first file that was found with another build id; NULL: none */
 };
 
@@ -47,8 +49,15 @@ void symbol_finder_close(struct symbol_finder *finder);
 void symbol_finder_set_processes(struct symbol_finder *finder, const pid_t *processes,
                                  size_t count);
 
+/* Set when the first of the processes began, in nanoseconds since 1970; 0: unknown. */
+void symbol_finder_set_begin(struct symbol_finder *finder, int64_t begun_ns);
+
 /* Find the first file, in the order of places, that has DWARF. If none has it, find the first file
- * with the best symbols. Return 0 or -ENOMEM. */
+ * with the best symbols. Return 0 or -ENOMEM.
+ *
+ * Without a build id, the file is one without, too, which has the mapping's path below one of the
+ * directories or its last component there; or the path itself, if the file has not changed since
+ * the first process began. The caller checks that it has the names of the trace. */
 int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,
                        size_t build_id_length, struct symbol_found *found);
 void symbol_found_clear(struct symbol_found *found);

@@ -29,6 +29,7 @@ from python_frames import report
 from stripped import build_id, doctor
 
 PYTHON = "/usr/bin/python3"
+TRACECONV = os.path.join(harness.BUILD, "traceconv")
 
 
 def write(path, text):
@@ -306,6 +307,57 @@ def test_other_root():
         heaps = [heap for heap in report["heaps"] if heap["name"] == "commanded"]
         totals = [(heap["exact_calls"], heap["exact_bytes"]) for heap in heaps]
         check(totals == [(6000, 600_000)], f"{totals}; unprofiled: {report['unprofiled']}")
+
+
+def test_no_build_id():
+    """Lines of a program without a build id are those of the file at its path, as long as that is the one that ran."""
+    directory = harness.make_work_directory("no-build-id-")
+    source = os.path.join(harness.ROOT, "tests", "programs", "commanded.c")
+    names = {"commanded": ["gcc", "-Wl,--build-id=none"]}
+    if shutil.which("musl-gcc"):
+        headers = ["-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"]
+        names["on_musl"] = ["musl-gcc", "-static", *headers]
+    for name, compiler in names.items():
+        path, output = os.path.join(directory, name), os.path.join(directory, "o-" + name)
+        build = [*compiler, "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-g", "-U_FORTIFY_SOURCE", source, "-o", path]
+        built = run(build)
+        check(built.status == 0, repr(built.stderr[-400:]))
+        check(b"Build ID" not in run(["readelf", "-n", path]).stdout, f"{name} has a build id")
+        doctor = run([TOOL, "doctor", "--", path])
+        check(b"no build id: names and lines come from the file at its path" in doctor.stdout, f"{doctor.stdout[-600:]!r}")
+        outcome = run(host_command([path], output, 1), b"hold 1000 100\n")
+        check(outcome.stdout == b"ok\n", f"{name}: {outcome.status} {outcome.stderr[-400:]!r}")
+        truth = 1 + next(i for i, line in enumerate(open(source, encoding="utf-8")) if "kept(malloc(bytes))" in line)
+
+        def line_of(output):
+            sites = report_of(output)["heaps"][0]["callsites"]
+            frame = next(one["frames"][0] for one in sites if one["frames"][0]["name"] == "hold_block")
+            return frame.get("line")
+
+        check(line_of(output) == truth, f"{name}: line {line_of(output)}, truth {truth}")
+        check(run([TRACECONV, "symbolize", os.path.join(output, "raw-trace"), os.path.join(directory, "symbols")]).stderr
+              .count(b"no build id: names and lines are those of") >= 1, f"{name}: it is not said")
+        # A file that has come there since is not believed, even if it is the same. Nor is another build that the user
+        # names: its functions are elsewhere.
+        trace, symbols = os.path.join(output, "raw-trace"), os.path.join(directory, "symbols")
+        shutil.move(path, os.path.join(directory, "kept"))
+        shutil.copy(os.path.join(directory, "kept"), path)
+        outcome = run([TRACECONV, "symbolize", trace, symbols])
+        check(b"the file is another build (" + path.encode() in outcome.stderr, f"{name}: {outcome.stderr!r}")
+        changed = write(os.path.join(directory, "changed.c"), open(source, encoding="utf-8").read())
+        options = ["-I" + os.path.dirname(source), "-O0", "-ffunction-sections"]
+        rebuilt = run([changed if each == source else each for each in build] + options)
+        check(rebuilt.status == 0, repr(rebuilt.stderr[-400:]))
+        for environment in ({}, {"PERFETTO_BINARY_PATH": directory}):
+            outcome = run([TRACECONV, "symbolize", trace, symbols], env=environment)
+            check(b"the file is another build (" + path.encode() in outcome.stderr, f"{name}: {outcome.stderr!r}")
+            check(b"hold_block" not in open(symbols, "rb").read(), f"{name}: another build has named the frames")
+        # The right one, elsewhere, is found below the directories that the user names.
+        os.mkdir(os.path.join(directory, "elsewhere-" + name))
+        shutil.move(os.path.join(directory, "kept"), os.path.join(directory, "elsewhere-" + name, name))
+        outcome = run([TRACECONV, "symbolize", trace, symbols],
+                      env={"PERFETTO_BINARY_PATH": os.path.join(directory, "elsewhere-" + name)})
+        check(b"commanded.c" in open(symbols, "rb").read(), f"{name}: {outcome.stderr!r}")
 
 
 def test_busybox():

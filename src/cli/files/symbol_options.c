@@ -151,6 +151,13 @@ static void print_reasons(FILE *out, const struct symbolized_module *module)
             "  %s: inlined functions are missing from %zu units: %s is not there; keep the .dwo "
             "files where they were built\n",
             module->path, module->missing_units, module->missing_name);
+    if (module->found.is_by_path && module->with_lines + module->with_names > 0)
+        format_printf(
+            out, "  %s: no build id: names and lines are those of %s, by its path alone%s\n",
+            module->path, module->found.path,
+            module->found.is_asked
+                ? ""
+                : " (it has not changed since the program began, and has the trace's names)");
     if (module->damaged_units > 0)
         format_printf(out, "  %s: %zu units of the debug information in %s cannot be read\n",
                       module->path, module->damaged_units, module->found.path);

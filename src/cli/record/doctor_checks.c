@@ -128,7 +128,9 @@ static void check_symbols(const struct doctor *doctor, const struct program *pro
         doctor_say(doctor, DOCTOR_FINE, "build id %s", file->build_id);
     else
         doctor_say(doctor, DOCTOR_LACKING,
-                   "no build id: symbols are found by path alone (link with --build-id)");
+                   "no build id: names and lines come from the file at its path, if it has not "
+                   "changed since the program began, and no debug file is found (link with "
+                   "-Wl,--build-id)");
 }
 
 /* Check what the file contains for the profiler, the unwinder and symbols. */

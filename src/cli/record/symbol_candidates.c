@@ -7,11 +7,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "cli/files/symbol_options.h"
 #include "symbols/mapped_guard.h"
 #include "trace/intern.h"
 #include "util/array.h"
+#include "util/clock.h"
 
 /* --- modules --- */
 
@@ -69,13 +73,13 @@ static int search(void *context)
 static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module *module)
 {
     struct search at = {.finder = finder, .module = module};
-    if (module->build_id_length == 0)
-        return 1 + SYMBOL_NO_BUILD_ID;
     if (mapped_guard_run(search, &at) < 0)
         return 1 + SYMBOL_SHRANK;
     uint8_t reason = 0;
     if (at.found.path == NULL)
-        reason = 1 + (at.found.other_build != NULL ? SYMBOL_OTHER_BUILD : SYMBOL_NO_FILE);
+        reason = 1 + (at.found.other_build != NULL   ? SYMBOL_OTHER_BUILD
+                      : module->build_id_length == 0 ? SYMBOL_NO_BUILD_ID
+                                                     : SYMBOL_NO_FILE);
     else if (at.found.quality < SYMBOLS_DWARF && strcmp(at.found.path, module->path) == 0)
         reason = 1 + SYMBOL_NO_INFORMATION;
     symbol_found_clear(&at.found);
@@ -128,6 +132,24 @@ static void take_processes(struct trace_addresses *found, const struct profile *
     }
 }
 
+/* Return when the first process with a profile began, in nanoseconds since 1970; 0: unknown. The
+ * run has just ended, so the machine's clocks are those of the trace. */
+static int64_t begin_of(const struct profile *profile)
+{
+    uint64_t earliest_us = UINT64_MAX;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_process *process = &profile->processes[profile->heaps[i].process];
+        if (!process->has_start)
+            return 0;
+        if (process->start_boottime_ns / 1000 < earliest_us)
+            earliest_us = process->start_boottime_ns / 1000;
+    }
+    if (earliest_us == UINT64_MAX)
+        return 0;
+    uint64_t age_us = clock_read_us(CLOCK_BOOTTIME) - earliest_us;
+    return (int64_t)(clock_read_us(CLOCK_REALTIME) - age_us) * 1000;
+}
+
 static int take_addresses(struct symbol_candidates *addresses, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
@@ -136,7 +158,11 @@ static int take_addresses(struct symbol_candidates *addresses, const struct prof
             continue;
         struct trace_module *module =
             &addresses->found.modules[addresses->module_of[frame->mapping]];
-        if (trace_module_add_address(module, frame->rel_pc) < 0)
+        if (trace_module_add_address(module, frame->rel_pc) < 0 ||
+            (*frame->linkage_name != '\0' && module->build_id_length == 0 &&
+             trace_module_add_name(module, frame->rel_pc,
+                                   XXH3_64bits(frame->linkage_name, strlen(frame->linkage_name))) <
+                 0))
             return -ENOMEM;
     }
     trace_addresses_sort(&addresses->found);
@@ -153,6 +179,8 @@ int symbol_candidates_collect(struct symbol_candidates *addresses, const struct 
         result = take_modules(addresses, profile);
     take_processes(&addresses->found, profile);
     symbol_finder_set_processes(finder, addresses->found.processes, addresses->found.process_count);
+    addresses->found.begun_ns = begin_of(profile);
+    symbol_finder_set_begin(finder, addresses->found.begun_ns);
     if (result == 0)
         result = drop_modules(addresses, finder, reasons);
     if (result == 0)
