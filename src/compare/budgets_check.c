@@ -16,6 +16,7 @@
 #include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
+#include "symbols/clones.h"
 #include "util/array.h"
 #include "util/base_name.h"
 
@@ -27,20 +28,31 @@
 
 /* --- patterns --- */
 
+static bool is_whole(const char *name, const char *pattern)
+{
+    return strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0;
+}
+
+/* Compare the first `length` bytes of a name. */
+static bool is_begin(const char *name, size_t length, const char *pattern)
+{
+    char begin[NAME_BYTES];
+    if (length == 0 || length >= sizeof(begin))
+        return false;
+    memcpy(begin, name, length);
+    begin[length] = '\0';
+    return is_whole(begin, pattern);
+}
+
+/* Parameters need not be in the pattern, nor what compilers append to parts of functions. */
 static bool is_like(const char *name, const char *pattern)
 {
-    char short_name[NAME_BYTES];
     if (*name == '\0')
         return false;
-    if (strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0)
-        return true;
-    const char *open = strchr(name, '(');
-    size_t length = open != NULL ? (size_t)(open - name) : 0;
-    if (length == 0 || length >= sizeof(short_name))
-        return false;
-    memcpy(short_name, name, length);
-    short_name[length] = '\0';
-    return strcmp(short_name, pattern) == 0 || fnmatch(pattern, short_name, 0) == 0;
+    size_t parameters = strcspn(name, "("), clone = clones_name_length(name);
+    return is_whole(name, pattern) ||
+           (name[parameters] != '\0' && is_begin(name, parameters, pattern)) ||
+           (name[clone] != '\0' && is_begin(name, clone, pattern));
 }
 
 bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, const char *pattern)

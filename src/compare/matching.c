@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "profile/interpreter_frames.h"
+#include "symbols/clones.h"
 #include "trace/intern.h"
 #include "util/base_name.h"
 #include "util/hash_index.h"
@@ -65,19 +66,6 @@ static uint32_t pair_number(struct pair_table *table, uint32_t first, uint32_t s
         *slot = ++table->count;
     }
     return table->last = *slot;
-}
-
-size_t matching_name_length(const char *name)
-{
-    static const char *const clones[] = {" [clone ", ".isra.",     ".constprop.", ".part.",
-                                         ".cold",    ".lto_priv.", ".llvm."};
-    size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof(clones) / sizeof(clones[0]); i++) {
-        const char *found = strstr(name, clones[i]);
-        if (found != NULL && found != name && (size_t)(found - name) < length)
-            length = (size_t)(found - name);
-    }
-    return length;
 }
 
 size_t matching_module_length(const char *path, const char **base)
@@ -145,8 +133,7 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
         const struct profile_mapping *mapping =
             frame->mapping == PROFILE_NONE ? NULL : &profile->mappings[frame->mapping];
         uint64_t module = module_number(numbers, mapping != NULL ? mapping->path : "", side);
-        uint64_t name =
-            kept_text_number(numbers, &numbers->names, frame->name, matching_name_length);
+        uint64_t name = kept_text_number(numbers, &numbers->names, frame->name, clones_name_length);
         uint64_t function[3] = {name, 0, 0}, key[4] = {0};
         matched->modules[i] = number_of(numbers, &numbers->modules, &module, sizeof(module));
         if (*frame->name == '\0') {

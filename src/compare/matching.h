@@ -41,8 +41,6 @@ struct matching *matching_new(const struct profile *before, const struct profile
                               const struct matching_options *options);
 void matching_free(struct matching *matching);
 
-/* Return the length of a function's name without compiler suffixes. */
-size_t matching_name_length(const char *name);
 /* Set *base to a file's base name, and return its length without the version. */
 size_t matching_module_length(const char *path, const char **base);
 

@@ -7,6 +7,7 @@
 
 #include "compare/matching.h"
 #include "profile/interpreter_frames.h"
+#include "symbols/clones.h"
 #include "util/array.h"
 #include "util/base_name.h"
 
@@ -98,7 +99,7 @@ int sites_names_function(struct sites_names *names, const struct profile *profil
         return code;
     parts[1] = module;
     if (*frame->name != '\0') {
-        parts[2] = number_text(names, frame->name, matching_name_length(frame->name));
+        parts[2] = number_text(names, frame->name, clones_name_length(frame->name));
         /* Many functions have one name, as "<module>", in a mapping of them all. */
         if (interpreter_frames_has(profile, frame))
             parts[4] = number_text(names, frame->source_file, strlen(frame->source_file));

@@ -2,11 +2,14 @@
 /*
  * The table of known frames (known_frames.h): one line for each group, with its modules, and the
  * functions that belong to it in any module. A pattern that ends in '*' is a prefix; any other is a
- * whole name. Names are simple ones, without parameters and template arguments.
+ * whole name. Names are simple ones, without parameters and template arguments; suffixes of clones
+ * (clones.h) do not count.
  */
 #include "profile/known_frames.h"
 
 #include <string.h>
+
+#include "symbols/clones.h"
 
 struct group {
     struct known_frames known;
@@ -168,30 +171,38 @@ static const struct group groups[] = {
 
 static const struct known_frames rust_library = {"Rust's standard library", false};
 
-static bool is_like(const char *text, const char *pattern)
+/* Return whether the first `length` bytes of a text are like a pattern. */
+static bool is_like(const char *text, size_t length, const char *pattern)
 {
-    size_t length = strlen(pattern);
     if (*text != *pattern)
         return false;
-    if (pattern[length - 1] == '*')
-        return strncmp(text, pattern, length - 1) == 0;
-    return strcmp(text, pattern) == 0;
+    size_t wanted = strlen(pattern);
+    if (pattern[wanted - 1] == '*')
+        return length >= wanted - 1 && memcmp(text, pattern, wanted - 1) == 0;
+    return length == wanted && memcmp(text, pattern, wanted) == 0;
 }
 
 /* Classes can have their own operator new. */
-static bool is_operator_new(const char *name)
+static bool is_operator_new(const char *name, size_t length)
 {
     const char *found = strstr(name, "operator new");
-    return found != NULL && (found == name || found[-1] == ':') &&
-           strspn(found + strlen("operator new"), "[]") == strlen(found + strlen("operator new"));
+    if (found == NULL || (found != name && found[-1] != ':'))
+        return false;
+    const char *end = found + strlen("operator new");
+    return end + strspn(end, "[]") == name + length;
+}
+
+static bool is_any_of(const char *text, size_t length, const char *const *patterns)
+{
+    for (; *text != '\0' && patterns != NULL && *patterns != NULL; patterns++)
+        if (is_like(text, length, *patterns))
+            return true;
+    return false;
 }
 
 static bool is_any(const char *text, const char *const *patterns)
 {
-    for (; *text != '\0' && patterns != NULL && *patterns != NULL; patterns++)
-        if (is_like(text, *patterns))
-            return true;
-    return false;
+    return is_any_of(text, strlen(text), patterns);
 }
 
 /* Return whether a Rust path begins in one of the crates that come with the compiler. */
@@ -246,13 +257,14 @@ const struct known_frames *known_frames_find(const char *module, const char *nam
 {
     if (is_rust && is_rust_library(name))
         return &rust_library;
+    size_t length = clones_name_length(name);
     for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
         const struct group *group = &groups[i];
         if (is_any(module, group->modules))
             return &group->known;
         if (group->programs != NULL && !is_any(module, group->programs))
             continue;
-        if (is_any(name, group->names) || (i == 0 && is_operator_new(name)))
+        if (is_any_of(name, length, group->names) || (i == 0 && is_operator_new(name, length)))
             return &group->known;
     }
     return find_source(source_file);

@@ -34,6 +34,12 @@ ROWS = {
     "_start;__libc_start_main;std::locale::global;operator new(unsigned long)": "std::locale::global",
     "start_routine_of_nobody;xmalloc_inner": "start_routine_of_nobody",
     "xcalloc;malloc": "xcalloc",
+    # Suffixes of clones, of gcc and clang, plain and demangled, do not count.
+    "main;fetch;xstrdup;safe_malloc.part.0": "fetch < main",
+    "main;load_all;zstrdup.constprop.0.isra.0;l_alloc.lto_priv.3": "load_all < main",
+    "main;load_more;Perl_pp_entersub.cold;imalloc.llvm.8163049": "load_more < main",
+    "main;grow;std::vector<int>::push_back;operator new(unsigned long) [clone .cold]": "grow < main",
+    "main;objalloc_create.c": "objalloc_create.c < main",
     # A known name does not match as a prefix.
     "main;malloced": "malloced < main",
     "main;stdlib_thing": "stdlib_thing < main",

@@ -16,6 +16,7 @@
 #include "compare/diff.h"
 #include "compare/estimates.h"
 #include "compare/matching.h"
+#include "symbols/clones.h"
 
 #define INTERVAL_BYTES 4096
 
@@ -461,9 +462,15 @@ static void names_are_matched_without_what_differs_by_build(void **state)
 {
     (void)state;
     const char *base;
-    assert_int_equal(matching_name_length("take.isra.0"), 4);
-    assert_int_equal(matching_name_length("take(int) [clone .part.3]"), 9);
-    assert_int_equal(matching_name_length("take.c"), 6);
+    assert_int_equal(clones_name_length("take.isra.0"), 4);
+    assert_int_equal(clones_name_length("take(int) [clone .part.3]"), 9);
+    assert_int_equal(clones_name_length("take.c"), 6);
+    assert_int_equal(clones_name_length("take.llvm.8163049"), 4);
+    assert_int_equal(clones_name_length("take.constprop.0.isra.0.cold"), 4);
+    assert_int_equal(clones_name_length("take.lto_priv.17"), 4);
+    assert_int_equal(clones_name_length("take.part.c"), 11); /* no number: a name of its own */
+    assert_int_equal(clones_name_length("main.coldest"), 12);
+    assert_int_equal(clones_name_length(".cold"), 5);
     assert_int_equal(matching_module_length("/lib/libfoo.so.1.2", &base), 9);
     assert_int_equal(matching_module_length("/opt/program", &base), 7);
     static struct made before, after;
@@ -502,6 +509,9 @@ static void patterns_are_of_functions_and_modules(void **state)
     assert_false(budget_pattern_matches(&made.profile, 0, "arse"));
     assert_true(budget_pattern_matches(&made.profile, 0, "module:example"));
     assert_false(budget_pattern_matches(&made.profile, 0, "module:usr"));
+    strcpy(made.names[0], "parse.part.0");
+    assert_true(budget_pattern_matches(&made.profile, 0, "parse"));
+    assert_true(budget_pattern_matches(&made.profile, 0, "parse.part.0"));
 }
 
 /* What one profile knows exactly, another one that sampled may have without a sample. */
