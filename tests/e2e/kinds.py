@@ -309,6 +309,112 @@ def test_other_root():
         check(totals == [(6000, 600_000)], f"{totals}; unprofiled: {report['unprofiled']}")
 
 
+CGO = r"""
+package main
+
+// #include <stdlib.h>
+// #include <stdio.h>
+// __attribute__((noinline)) static void *take(int n) { void *volatile block = malloc(n); return block; }
+// __attribute__((noinline)) static int answer(void) { char line[8]; return fgets(line, sizeof line, stdin) != NULL; }
+// extern void called_back(int n);
+// __attribute__((noinline)) static void call_back(int n) { called_back(n); }
+import "C"
+
+//export called_back
+func called_back(n C.int) { C.free(C.take(n)) }
+
+//go:noinline
+func grab(calls int, bytes int) {
+	for i := 0; i < calls; i++ {
+		C.free(C.take(C.int(bytes)))
+	}
+}
+
+//go:noinline
+func deep(levels int, calls int) {
+	if levels > 0 {
+		deep(levels-1, calls)
+		return
+	}
+	grab(calls, 200)
+}
+
+//go:noinline
+func back(calls int) {
+	for i := 0; i < calls; i++ {
+		C.call_back(300)
+	}
+}
+
+func main() {
+	for C.answer() != 0 {
+		grab(100, 100)
+		done := make(chan int)
+		go func() { deep(20, 50); done <- 1 }()
+		<-done
+		back(10)
+		println("ok")
+	}
+}
+"""
+
+
+def names_without_boundary(frames):
+    """Return the names of Go's functions on a stack, and of C's that it calls, without what cgo puts between."""
+    names = [re.sub(r"\.abi0$", "", frame["name"]) for frame in frames]
+    return [name for name in names if re.match(r"(main\.|take$|call_back$|called_back$|runtime\.(main|goexit|\w*cgo))", name)
+            and "_Cfunc" not in name and "_cgoexp" not in name]
+
+
+def check_cgo(what, output, rounds):
+    """Check that all stacks with C's allocations lead through Go, as often as they were made."""
+    outer = ["runtime.asmcgocall", "runtime.cgocall"]
+    wanted = {
+        100: ["take", *outer, "main.grab.func1", "main.grab", "main.main", "runtime.main", "runtime.goexit"],
+        200: ["take", *outer, "main.grab.func1", "main.grab", *["main.deep"] * 21, "main.main.func1", "runtime.goexit"],
+        300: ["take", *outer, "main.called_back"],
+    }
+    stacks = [(one["frames"], one["alloc_objects"]["estimate"], one["alloc_space"]["estimate"])
+              for one in report(output, "--view", "alloc_space")["callsites"]]
+    for size, names in wanted.items():
+        found = [(frames, calls) for frames, calls, space in stacks if calls and space == size * calls
+                 and frames[0]["name"] == "take"]
+        kept = [[name for name in names_without_boundary(frames) if not name.endswith(".func1") or name in names]
+                for frames, _ in found]
+        calls = sum(calls for _, calls in found)
+        check(calls == rounds * {100: 100, 200: 50, 300: 10}[size], f"{what}: {calls} calls of {size} bytes")
+        check(kept and all(each[: len(names)] == names for each in kept), f"{what}: {size}: {kept[:2]}, {found[:1]}")
+    ended = [frames for frames, _, _ in stacks if frames[-1]["name"].startswith("[")]
+    check(not [frames for frames in ended if not any("cgocallback" in one["name"] for one in frames)], f"{what}: {ended[:1]}")
+
+
+def test_cgo():
+    """C code that Go calls has Go's callers on its stacks: of the main goroutine, others, and after calls back from C."""
+    need("go", "gcc")
+    directory = harness.make_work_directory("cgo-")
+    write(os.path.join(directory, "cgo.go"), CGO)
+    environment = {"GOCACHE": os.path.join(directory, "cache"), "GO111MODULE": "off", "HOME": directory}
+    for mode in ("exe", "pie"):
+        path = os.path.join(directory, mode)
+        built = run(["go", "build", "-buildmode=" + mode, "-o", path, "cgo.go"], cwd=directory, env=environment)
+        if built.status != 0:
+            skip(f"go cannot build a program with cgo: {built.stderr[-300:]!r}")
+        output = os.path.join(directory, "o-" + mode)
+        outcome = run(host_command([path], output, 1), b"1\n" * 3)
+        check(outcome.status == 0 and outcome.stderr.count(b"ok\n") == 3, f"{outcome.status}: {outcome.stderr[-300:]!r}")
+        check_cgo(mode, output, 3)
+        remark = report_of(output)["heaps"][0]["remark"]
+        check("a Go program" in remark and "asmcgocall" not in remark, remark)
+    process = subprocess.Popen([path], stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    profiler = subprocess.Popen([TOOL, "-q", "-p", str(process.pid), "-i", "1", "-o", output + "-attached"], stderr=subprocess.PIPE)
+    wait_for("attaching", lambda: has_client(process.pid))
+    process.stdin.write(b"1\n")
+    check(process.stderr.read(3) == b"ok\n", "the program failed")
+    process.stdin.close()
+    check(process.wait() == 0 and profiler.wait() == 0, f"the program or the profiler failed: {profiler.stderr.read()!r}")
+    check_cgo("attached", output + "-attached", 1)
+
+
 def test_no_build_id():
     """Lines of a program without a build id are those of the file at its path, as long as that is the one that ran."""
     directory = harness.make_work_directory("no-build-id-")

@@ -22,6 +22,7 @@
 #include "client/unwind/cfi.h"
 #include "client/unwind/epilogue.h"
 #include "client/unwind/frame_rule.h"
+#include "client/unwind/go_call.h"
 #include "client/unwind/unfinished_walk.h"
 #include "client/unwind/unwind_memory.h"
 #include "client/unwind/unwind_rule.h"
@@ -29,6 +30,10 @@
 #include "client/unwind/walk.h"
 #include "client/unwind/walk_hash.h"
 #include "wire/barrier.h"
+
+/* Stacks that one walk may visit by frame pointers of Go: a goroutine's and the thread's, for each
+ * call from Go to C and back. A damaged chain could lead from one to the other for ever. */
+#define GO_STACKS_MAX 16u
 
 static struct unwind_process facts;
 
@@ -55,6 +60,7 @@ static void walk_start(struct walk *walk)
     walk->interrupted = false;
     walk->guessed = false;
     walk->signalled = false;
+    walk->go_stacks = 0;
     walk->count = walk->recalled = 0;
     walk->hash = 0;
     walk->power = 1;
@@ -191,10 +197,25 @@ static bool walk_signal_trampoline(struct walk *walk)
 }
 #endif
 
+/* Return whether a frame pointer may be followed: it is further out on the same stack, or on
+ * another one to which Go has changed (runtime.systemstack). */
+static bool leads_outwards(struct walk *walk, uintptr_t record)
+{
+    if (record % sizeof(uintptr_t) != 0)
+        return false;
+    if (record >= walk->frame.sp && (walk->go_stacks == 0 || record < walk->stack.high))
+        return true;
+    if (walk->go_stacks == 0 || !system_copies_memory())
+        return false;
+    walk->go_stacks--;
+    unwind_stack_open(&walk->stack, record, false);
+    return true;
+}
+
 /* Unwind a frame of code without CFI by its frame pointer, if that is plausible. */
 static int walk_guess(struct walk *walk)
 {
-    uintptr_t record = walk->frame.fp, sp = walk->frame.sp;
+    uintptr_t record = walk->frame.fp;
     uint64_t fp, address;
     walk_write(walk, walk->frame.address - ARCH_CALL_BYTES);
     if (!walk->guessed)
@@ -202,7 +223,7 @@ static int walk_guess(struct walk *walk)
     walk->guessed = true;
     if (record == 0) /* the ABI's value before the first function */
         return UNWIND_OUTERMOST;
-    if (record < sp || record % sizeof(uintptr_t) != 0)
+    if (!leads_outwards(walk, record))
         return UNWIND_NO_RULE;
     if (!unwind_stack_read(&walk->stack, record, &fp) ||
         !unwind_stack_read(&walk->stack, record + 8, &address))
@@ -257,7 +278,8 @@ static int walk_without_cfi(struct walk *walk, const struct module *module, bool
     uint32_t rule = daemon == RING_UNWINDING_NONE ? RULE_NO_CFI : RULE_FOR_DAEMON;
     if (!cached || rule == RULE_NO_CFI)
         rule_insert(walk->frame.address, walk->generation_bits, rule);
-    if (daemon == RING_UNWINDING_FOUND)
+    /* The copy of a stack has one stack, and Go's frame pointers are as good as its tables. */
+    if (daemon == RING_UNWINDING_FOUND && walk->go_stacks == 0)
         return walk_stop_for_daemon(walk, number);
     int stop = walk_guess(walk);
     return stop == UNWIND_NO_RULE && daemon == RING_UNWINDING_UNKNOWN ? UNWIND_DAEMON_NOT_ASKED
@@ -331,6 +353,51 @@ find_row_in_code(struct walk *walk, const struct module *module, struct cfi_row 
     return has_caller && !leads_to_caller(walk, row) ? CFI_NONE : found;
 }
 
+/* Find the stack pointer and the return address of the caller of asmcgocall. */
+static bool find_go_caller(struct walk *walk, const struct go_call *call, uint64_t *sp,
+                           uint64_t *address)
+{
+    uintptr_t here = walk->frame.sp;
+    uint64_t goroutine, distance, stack_end;
+    if (!unwind_stack_read(&walk->stack, here + call->stack, &distance))
+        return false;
+    *sp = distance;
+    if (!call->on_thread) {
+        if (!unwind_stack_read(&walk->stack, here + call->goroutine, &goroutine) ||
+            system_read_memory(&stack_end, goroutine + sizeof(uint64_t), sizeof(stack_end)) !=
+                sizeof(stack_end))
+            return false;
+        *sp = stack_end - distance;
+    }
+    return *sp % sizeof(uint64_t) == 0 &&
+           system_read_memory(address, *sp, sizeof(*address)) == sizeof(*address) &&
+           is_return_address(*address);
+}
+
+/* Unwind a frame of asmcgocall to its caller, which may be on another stack. Return false if the
+ * frame is another one. Not inlined, as find_row_in_code(). */
+static __attribute__((noinline)) bool walk_go_call(struct walk *walk, const struct module *module)
+{
+    uint8_t code[GO_CALL_CODE_BYTES];
+    struct go_call call;
+    uint64_t sp, address;
+    uintptr_t pc = walk->frame.address, left = module->end - pc;
+    size_t bytes = left < sizeof(code) ? left : sizeof(code);
+    if (walk->interrupted || !system_copies_memory() || pc >= module->end ||
+        system_read_memory(code, pc, bytes) != (long)bytes || !go_call_read(code, bytes, &call) ||
+        !find_go_caller(walk, &call, &sp, &address))
+        return false;
+    walk_write(walk, pc - ARCH_CALL_BYTES);
+    walk->frame.address = address;
+    walk->frame.sp = sp + sizeof(uint64_t);
+    walk->go_stacks = GO_STACKS_MAX;
+    walk->machine.registers[ARCH_STACK_POINTER] = walk->frame.sp;
+    walk->machine.registers[ARCH_FRAME_POINTER] = walk->frame.fp;
+    walk->machine.known = UINT64_C(1) << ARCH_FRAME_POINTER | UINT64_C(1) << ARCH_STACK_POINTER;
+    unwind_stack_open(&walk->stack, walk->frame.sp, false);
+    return true;
+}
+
 /* Unwind a frame of a module's code by interpreting its CFI. `cached`: the cache already has a rule
  * for the address, which needs the interpreter. */
 static int walk_module(struct walk *walk, const struct module *module, struct cfi_copy *copy,
@@ -349,6 +416,8 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
             return UNWIND_OUTERMOST;
         }
     }
+    if (found == CFI_NONE && walk_go_call(walk, module))
+        return WALK_GOES_ON;
     if (found == CFI_NONE)
         found = find_row_in_code(walk, module, &row);
     switch (found) {

@@ -225,14 +225,23 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         say("%s", diagnosis_of_attached);
 }
 
+/* The client knows how to cross to Go's stacks on x86-64 (go_call.h). */
+#ifdef __x86_64__
+static const bool stacks_end_before_go = false;
+#else
+static const bool stacks_end_before_go = true;
+#endif
+
 /* Allocations and samples that the profile lacks, although the process was profiled. */
 static void explain_missing(const struct diagnosis_facts *facts, char *text, size_t size)
 {
     if (facts->is_go)
         say("%s is a Go program: Go code allocates from Go's own heap, which is not in this "
-            "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files. "
-            "Stacks of C code that Go calls end at runtime.asmcgocall, which changes the stack.",
-            facts->name);
+            "profile. Use Go's profiler (runtime/pprof); heap_profile report opens its files.%s",
+            facts->name,
+            stacks_end_before_go ? " Stacks of C code that Go calls end at runtime.asmcgocall, "
+                                   "which changes the stack."
+                                 : "");
     if (facts->hides_python_objects)
         say("There is no python.object: %s.", diagnosis_of_python(facts->python));
     if (facts->totals.has_deepbind)
