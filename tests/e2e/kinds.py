@@ -307,6 +307,37 @@ def test_other_root():
         heaps = [heap for heap in report["heaps"] if heap["name"] == "commanded"]
         totals = [(heap["exact_calls"], heap["exact_bytes"]) for heap in heaps]
         check(totals == [(6000, 600_000)], f"{totals}; unprofiled: {report['unprofiled']}")
+        # There is no /proc, where the client could read its program's path.
+        check_filed_under(heaps[0], command)
+
+
+def check_filed_under(heap, path):
+    """Check that every frame is filed under a file, and the innermost one under the program's, as it sees that."""
+    stacks = [[frame["mapping"] for frame in one["frames"]] for one in heap["callsites"]]
+    check(stacks and all(each[0] == path and "" not in each for each in stacks), f"{path}: {stacks[:2]}")
+
+
+def test_no_proc():
+    """A program with the library in a root directory without /proc has frames of its own, by its path there."""
+    if os.geteuid() != 0 or run(["unshare", "--mount", "true"]).status != 0:
+        skip("needs root, to change the root directory and mount")
+    with tempfile.TemporaryDirectory() as directory:
+        command = program("commanded")
+        for path in {command, LIBRARY, *re.findall(r"(/\S+) \(0x", run(["ldd", command]).stdout.decode())}:
+            os.makedirs(os.path.dirname(directory + path), exist_ok=True)
+            shutil.copy(path, directory + path)
+        os.makedirs(directory + tempfile.gettempdir(), exist_ok=True)
+        os.makedirs(directory + "/bin", exist_ok=True)
+        shutil.copy(command, directory + "/bin/inside")
+        mounted = f'mount --bind {tempfile.gettempdir()} {directory}{tempfile.gettempdir()} && exec "$@"'
+        output = os.path.join(directory, "o")
+        arguments = host_command(["chroot", directory, "/bin/inside"], output, 1)
+        outcome = run(["unshare", "--mount", "sh", "-c", mounted, "sh", *arguments], b"hold 1000 100\n",
+                      env={"PERFETTO_BINARY_PATH": directory + "/bin"})
+        check(outcome.stdout == b"ok\n", f"{outcome.status}, {outcome.stderr[-300:]!r}")
+        heap = next(heap for heap in report_of(output)["heaps"] if heap["name"] == "inside")
+        check_filed_under(heap, "/bin/inside")
+        check(figure(heap, "hold_block", "space") == 100_000, f"{heap['callsites']}")
 
 
 CGO = r"""

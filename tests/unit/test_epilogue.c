@@ -17,6 +17,7 @@
 #include "client/arch/x86_64/instruction.h"
 #include "client/unwind/cfi.h"
 #include "client/unwind/epilogue.h"
+#include "client/unwind/go_call.h"
 
 /* The C library's code and CFI. */
 struct library {
@@ -154,12 +155,43 @@ static void survives_any_code(void **state)
     }
 }
 
+/* The code after asmcgocall's call, of Go 1.19 and 1.22, and of a position-independent program. */
+static void calls_from_go_are_recognized(void **state)
+{
+    (void)state;
+    static const uint8_t usual[] = {0x48, 0x8b, 0x7c, 0x24, 0x30, 0x48, 0x8b, 0x77, 0x08,
+                                    0x48, 0x2b, 0x74, 0x24, 0x28, 0x64, 0x48, 0x89, 0x3c,
+                                    0x25, 0xf8, 0xff, 0xff, 0xff, 0x48, 0x89, 0xf4};
+    static const uint8_t later[] = {0x48, 0x8b, 0x7c, 0x24, 0x08, 0x48, 0x8b, 0x77, 0x08,
+                                    0x48, 0x2b, 0x34, 0x24, 0x64, 0x48, 0x89, 0x3c, 0x25,
+                                    0xf8, 0xff, 0xff, 0xff, 0x48, 0x89, 0xf4};
+    static const uint8_t movable[] = {0x48, 0xc7, 0xc1, 0xf8, 0xff, 0xff, 0xff, 0x48, 0x8b, 0x7c,
+                                      0x24, 0x30, 0x48, 0x8b, 0x77, 0x08, 0x48, 0x2b, 0x74, 0x24,
+                                      0x28, 0x64, 0x48, 0x89, 0x39, 0x48, 0x89, 0xf4};
+    static const uint8_t on_thread[] = {0x48, 0x8b, 0x34, 0x24, 0x48, 0x89,
+                                        0xf4, 0x89, 0x44, 0x24, 0x18, 0xc3};
+    struct go_call call;
+    assert_true(go_call_read(usual, sizeof(usual), &call));
+    assert_true(!call.on_thread && call.goroutine == 0x30 && call.stack == 0x28);
+    assert_true(go_call_read(later, sizeof(later), &call));
+    assert_true(!call.on_thread && call.goroutine == 8 && call.stack == 0);
+    assert_true(go_call_read(movable, sizeof(movable), &call));
+    assert_true(!call.on_thread && call.goroutine == 0x30 && call.stack == 0x28);
+    assert_true(go_call_read(on_thread, sizeof(on_thread), &call));
+    assert_true(call.on_thread && call.stack == 0);
+    for (size_t bytes = 0; bytes < sizeof(usual); bytes++)
+        assert_false(go_call_read(usual, bytes, &call));
+    for (size_t bytes = 0; bytes < sizeof(on_thread); bytes++)
+        assert_false(go_call_read(on_thread, bytes, &call));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(follows_the_c_library),
         cmocka_unit_test(refuses_what_it_does_not_know),
         cmocka_unit_test(survives_any_code),
+        cmocka_unit_test(calls_from_go_are_recognized),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
