@@ -137,6 +137,8 @@ bool remote_is_loaded(const struct process *process, struct remote_memory *memor
 {
     struct r_debug list;
     bool has_loader;
+    if (process->program.is_loader && !process->program.by_loader)
+        return false;
     if (!read_loader(process, memory, &list, &has_loader))
         return !has_loader;
     return list.r_map != NULL && list.r_state == RT_CONSISTENT;

@@ -173,7 +173,7 @@ static bool search(struct main_program *program, pid_t pid, const char *argument
 void main_program_find(struct main_program *program, pid_t pid)
 {
     char own[64], argument[PATH_MAX];
-    program->by_loader = false;
+    program->is_loader = program->by_loader = false;
     program->start = 0;
     snprintf(own, sizeof(own), "/proc/%d/exe", (int)process_living_thread(pid));
     strcpy(program->path, own);
@@ -181,6 +181,7 @@ void main_program_find(struct main_program *program, pid_t pid)
     program->file[length > 0 ? length : 0] = 0;
     if (!main_program_is_loader(program->file) || has_kernels_loader(pid))
         return;
+    program->is_loader = true;
     read_argument(pid, argument, sizeof(argument));
     if ((argument[0] == 0 || !search(program, pid, argument)) && !search(program, pid, ""))
         strcpy(program->path, own);

@@ -24,7 +24,8 @@ size_t main_program_argument(const char *const *arguments, size_t count);
 struct main_program {
     char path[PATH_MAX]; /* under which we can open it */
     char file[PATH_MAX]; /* as /proc names it; "": unknown */
-    bool by_loader;      /* the loader was run, and has mapped it */
+    bool is_loader;      /* the kernel runs a loader */
+    bool by_loader;      /* it has mapped the program; else it has not yet, or was given none */
     uint64_t start;      /* of its first mapping; only if by_loader */
 };
 

@@ -550,6 +550,24 @@ def test_run_by_loader():
             check(process.end() == 0, f"{what}: the program failed")
 
 
+def test_loader_by_name():
+    """A program that its loader starts while the session waits for its name is attached to once the loader has mapped it."""
+    what, path, command, directory = next(loaders())
+    with scene() as (daemon, work):
+        session = Session(daemon, os.path.join(work, "o"), "-n", os.path.basename(path))
+        for _ in range(5):
+            process = Other(command, "hold 1 1", cwd=directory)
+            attached(daemon, process)
+            process.tell("hold 1000 100")
+            check(process.end() == 0, f"{what}: the program failed")
+        check(session.end() == 0, session.stderr)
+        heaps = session.report()["heaps"]
+        check(len(heaps) == 5, f"{len(heaps)} heaps")
+        for heap in heaps:
+            check_figure(heap, "hold_block", "alloc_space", 100000)
+            check_program(what, heap, path, "hold_block")
+
+
 def test_hosted_by_loader():
     """The same under host: preloaded, from the first allocation. doctor says so before."""
     for what, path, command, directory in loaders():
