@@ -381,7 +381,7 @@ func main() {
 	for C.answer() != 0 {
 		grab(100, 100)
 		done := make(chan int)
-		go func() { deep(20, 50); done <- 1 }()
+		go func() { deep(60, 50); done <- 1 }()
 		<-done
 		back(10)
 		println("ok")
@@ -402,7 +402,7 @@ def check_cgo(what, output, rounds):
     outer = ["runtime.asmcgocall", "runtime.cgocall"]
     wanted = {
         100: ["take", *outer, "main.grab.func1", "main.grab", "main.main", "runtime.main", "runtime.goexit"],
-        200: ["take", *outer, "main.grab.func1", "main.grab", *["main.deep"] * 21, "main.main.func1", "runtime.goexit"],
+        200: ["take", *outer, "main.grab.func1", "main.grab", *["main.deep"] * 61, "main.main.func1", "runtime.goexit"],
         300: ["take", *outer, "main.called_back"],
     }
     stacks = [(one["frames"], one["alloc_objects"]["estimate"], one["alloc_space"]["estimate"])

@@ -198,15 +198,16 @@ static bool walk_signal_trampoline(struct walk *walk)
 #endif
 
 /* Return whether a frame pointer may be followed: it is further out on the same stack, or on
- * another one to which Go has changed (runtime.systemstack). */
+ * another one to which Go has changed (runtime.systemstack). Where a stack ends is known of the
+ * home stack alone. */
 static bool leads_outwards(struct walk *walk, uintptr_t record)
 {
+    bool is_further = record >= walk->frame.sp;
     if (record % sizeof(uintptr_t) != 0)
         return false;
-    if (record >= walk->frame.sp && (walk->go_stacks == 0 || record < walk->stack.high))
-        return true;
-    if (walk->go_stacks == 0 || !system_copies_memory())
-        return false;
+    if (walk->go_stacks <= 1 ||
+        (is_further && (walk->stack.high == 0 || record < walk->stack.high)))
+        return is_further;
     walk->go_stacks--;
     unwind_stack_open(&walk->stack, record, false);
     return true;
@@ -390,7 +391,7 @@ static __attribute__((noinline)) bool walk_go_call(struct walk *walk, const stru
     walk_write(walk, pc - ARCH_CALL_BYTES);
     walk->frame.address = address;
     walk->frame.sp = sp + sizeof(uint64_t);
-    walk->go_stacks = GO_STACKS_MAX;
+    walk->go_stacks = 1 + GO_STACKS_MAX;
     walk->machine.registers[ARCH_STACK_POINTER] = walk->frame.sp;
     walk->machine.registers[ARCH_FRAME_POINTER] = walk->frame.fp;
     walk->machine.known = UINT64_C(1) << ARCH_FRAME_POINTER | UINT64_C(1) << ARCH_STACK_POINTER;

@@ -22,7 +22,7 @@ struct walk {
     unsigned proven;         /* after a guess: frames that do not */
     bool signalled;          /* a signal frame was unwound */
     bool tracking;           /* all registers are in machine */
-    unsigned go_stacks;      /* stacks to which frames of Go may still lead; 0 outside of Go */
+    unsigned go_stacks;      /* 1 + stacks to which frames of Go may still lead; 0: outside of Go */
     unsigned track_until;    /* the frame that needs them */
     unsigned restarts;
     uint64_t *frames;
