@@ -437,7 +437,8 @@ def test_cgo():
         remark = report_of(output)["heaps"][0]["remark"]
         check("a Go program" in remark and "asmcgocall" not in remark, remark)
     process = subprocess.Popen([path], stdin=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
-    profiler = subprocess.Popen([TOOL, "-q", "-p", str(process.pid), "-i", "1", "-o", output + "-attached"], stderr=subprocess.PIPE)
+    command = [TOOL, "-q", "-p", str(process.pid), "-i", "1", "-o", output + "-attached"]
+    profiler = subprocess.Popen(command, stderr=subprocess.PIPE)
     wait_for("attaching", lambda: has_client(process.pid))
     process.stdin.write(b"1\n")
     check(process.stderr.read(3) == b"ok\n", "the program failed")
