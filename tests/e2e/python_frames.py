@@ -169,6 +169,43 @@ def test_embedded():
         check_certain(heap)
 
 
+PASSES_ON = """
+import ctypes, sys
+library = ctypes.PyDLL(sys.argv[1])
+CODE = b'''
+def rec(n):
+    return rec(n - 1) if n else [bytes(600)]
+def made(n):
+    names = {}
+    exec(f"def made{n}(x): return rec(x)", {"rec": rec}, names)
+    return names[f"made{n}"](n % 50)
+def generated(n):
+    for i in range(n):
+        yield rec(i % 20)
+for i in range(1000):
+    made(i)
+    sum(len(x) for x in generated(20))
+'''
+for _ in range(3):
+    library.pass_on(CODE)
+print("over")
+"""
+
+
+def test_state_passed_on():
+    """A thread's state may be lent to another thread. What that one does with it harms nobody who allocates."""
+    need("cc")
+    pythons = [need_python(), *sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.1[0-4]*/bin/python3")))]
+    with directory() as path:
+        library = os.path.join(path, "pass_on.so")
+        source = os.path.join(os.path.dirname(PROGRAM), "python_state_passed_on.c")
+        built = run(["cc", "-O1", "-shared", "-fPIC", source, "-o", library, "-lpthread"])
+        check(built.status == 0, f"cc: {built.stderr[-500:]!r}")
+        for number, python in enumerate(pythons):
+            outcome = run(host_command([python, "-c", PASSES_ON, library], os.path.join(path, str(number)), 5000))
+            check(outcome.status == 0 and outcome.stdout == b"over\n", f"{python}: {outcome.status}, {outcome.stdout!r}")
+
+
 def test_files():
     """Rows show the file and line of each function, and functions of one name in two files are two."""
     with directory() as path:

@@ -93,6 +93,13 @@ static const struct python_layout layout = {
 };
 
 static const uint64_t code_type[1];
+static uintptr_t current; /* the thread's own variable */
+
+static uintptr_t get_current(void)
+{
+    return current;
+}
+
 static uintptr_t get_specific = (uintptr_t)pthread_getspecific;
 static const struct module no_module;
 static struct interpreter python;
@@ -119,6 +126,8 @@ static int begin(void **unused)
     python.places[PYTHON_RUNTIME] = (uintptr_t)&runtime;
     python.places[PYTHON_CODE_TYPE] = (uintptr_t)code_type;
     python.places[PYTHON_GET_SPECIFIC] = (uintptr_t)&get_specific;
+    python.places[PYTHON_CURRENT] = (uintptr_t)get_current;
+    current = (uintptr_t)state;
     memcpy(python.layout, &layout, sizeof(layout));
     memset(&stack, 0, sizeof(stack));
     copies = 0;
@@ -142,6 +151,14 @@ static void a_thread_with_the_gil_is_read_directly(void **unused)
         python_read(&python, &stack);
         assert_true(stack.direct);
     }
+}
+
+static void a_state_that_another_thread_runs_with_is_copied(void **unused)
+{
+    (void)unused;
+    current = 0;
+    assert_int_equal(python_read(&python, &stack), INTERPRETER_READ);
+    assert_false(stack.direct);
 }
 
 static void a_state_may_vanish_while_the_interpreter_ends(void **unused)
@@ -173,6 +190,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_thread_with_the_gil_is_read_directly, begin, end),
+        cmocka_unit_test_setup_teardown(a_state_that_another_thread_runs_with_is_copied, begin,
+                                        end),
         cmocka_unit_test_setup_teardown(a_state_may_vanish_while_the_interpreter_ends, begin, end),
         cmocka_unit_test_setup_teardown(frames_that_lead_to_themselves_end, begin, end),
     };

@@ -46,8 +46,9 @@ struct interpreter_item {
 
 struct interpreter_stack {
     unsigned count;
-    bool cut;    /* there are more frames further out */
-    bool direct; /* the interpreter's memory cannot vanish, and is read directly */
+    bool cut;            /* there are more frames further out */
+    bool direct;         /* the interpreter's memory cannot vanish, and is read directly */
+    uintptr_t low, high; /* the walk's part of the thread's stack */
     struct interpreter_item items[INTERPRETER_ITEMS_MAX];
     void *notes; /* INTERPRETER_NOTES_BYTES, at first zeros; NULL: no memory */
 };
@@ -142,7 +143,7 @@ uint32_t interpreters_known(void);
 
 /* A stack with the frames of a language among the native ones. */
 struct interpreter_merge {
-    unsigned number; /* of this buffer, below INTERPRETER_STACKS */
+    unsigned number;                       /* of this buffer, below INTERPRETER_STACKS */
     const struct interpreter *interpreter; /* NULL: no frames of a language, or in doubt */
     unsigned count;
     uint64_t frames[INTERPRETER_MERGED_MAX];

@@ -336,6 +336,8 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
     merge->stack.count = 0;
     merge->stack.cut = false;
     merge->stack.notes = notes_of(merge);
+    merge->stack.low = merge->places[0] & ~UNWIND_PLACE_GUESSED;
+    merge->stack.high = merge->places[walk->count] & ~UNWIND_PLACE_GUESSED;
     enum interpreter_result result = INTERPRETER_UNCERTAIN;
     if (walk->stop != UNWIND_FOR_DAEMON && !walk->signalled)
         result = interpreter->language->read(interpreter, &merge->stack);

@@ -15,6 +15,7 @@ enum python_place {
     PYTHON_RUNTIME,      /* _PyRuntime */
     PYTHON_CODE_TYPE,    /* PyCode_Type */
     PYTHON_GET_SPECIFIC, /* the word through which it calls pthread_getspecific() */
+    PYTHON_CURRENT,      /* PyThreadState_GetUnchecked() */
 };
 
 _Static_assert(sizeof(struct python_layout) <= sizeof(((struct interpreter *)NULL)->layout),

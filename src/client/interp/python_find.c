@@ -143,6 +143,10 @@ bool python_find(const struct module *module, struct interpreter *found)
     found->places[PYTHON_RUNTIME] = runtime;
     found->places[PYTHON_CODE_TYPE] = find(&search, "PyCode_Type");
     found->places[PYTHON_GET_SPECIFIC] = elf_tables_import(&search.tables, "pthread_getspecific");
+    /* Its name until 3.12, and since. */
+    found->places[PYTHON_CURRENT] = find(&search, "_PyThreadState_UncheckedGet");
+    if (found->places[PYTHON_CURRENT] == 0)
+        found->places[PYTHON_CURRENT] = find(&search, "PyThreadState_GetUnchecked");
     found->supported = found->places[PYTHON_GET_SPECIFIC] != 0 &&
                        take_layout(&search, runtime, found->places[PYTHON_CODE_TYPE],
                                    (struct python_layout *)found->layout);

@@ -7,6 +7,10 @@
  * read directly. A thread without the GIL (in a system call's wrapper, in a library that computes)
  * has frames that do not change either, but the end of the interpreter may free its state at any
  * time. So its memory is copied through the kernel.
+ *
+ * A program may pass a thread's state on to another thread, which runs Python with it meanwhile.
+ * The state says then that it has the GIL, and this thread has not. So the thread is asked, from
+ * 3.12 on by a variable of its own; before, by its stack: the state of who runs Python leads there.
  */
 #include "client/arch/unwind.h"
 #include "client/interp/python.h"
@@ -56,15 +60,18 @@ static uintptr_t state_of_key(const struct interpreter *python)
 }
 
 /* Return whether the thread runs Python with the state. `stays`: nobody frees it meanwhile. */
-static bool is_active(const struct python_layout *layout, uintptr_t state, bool stays)
+static bool is_active(const struct interpreter *python, uintptr_t state, bool stays)
 {
-    uintptr_t at = state + layout->thread_active;
+    uintptr_t at = state + python_layout_in(python)->thread_active;
+    uintptr_t current = python->places[PYTHON_CURRENT];
     uint8_t status;
     if (stays)
         status = *(const volatile uint8_t *)at;
     else if (system_read_memory(&status, at, sizeof(status)) != sizeof(status))
         return false;
-    return (status & PYTHON_THREAD_ACTIVE) != 0;
+    /* The function only reads a thread-local variable, which the thread has set for this state. */
+    return (status & PYTHON_THREAD_ACTIVE) != 0 && current != 0 &&
+           ((uintptr_t(*)(void))current)() == state;
 }
 
 /* Find the state that the thread runs with, and whether it has the GIL. Return 0 if the thread has
@@ -102,7 +109,7 @@ static uintptr_t find_state(struct interpreter *python, bool *has_gil, bool *unc
         store_relaxed(&python->proven, 1);
     }
     if (layout->thread_active != 0)
-        *has_gil = is_active(layout, state, stays);
+        *has_gil = is_active(python, state, stays);
     return state;
 }
 
@@ -379,33 +386,39 @@ static bool read_shims(struct reading *reading, uintptr_t frame)
     return ended;
 }
 
+/* Read a word of the thread's state. */
+static bool read_state(struct reading *reading, uintptr_t at, uintptr_t *word)
+{
+    uint8_t room[8];
+    const uint8_t *view = python_view(&reading->memory, at, room, sizeof(room));
+    *word = view != NULL ? load_relaxed((const uintptr_t *)view) : 0;
+    return view != NULL;
+}
+
 static bool read_frames(struct reading *reading, uintptr_t state)
 {
     const struct python_layout *layout = reading->memory.layout;
-    uint8_t room[8];
-    uintptr_t cframe = 0, frame = 0;
-    const uint8_t *view;
+    const struct interpreter_stack *stack = reading->stack;
+    uintptr_t cframe = 0, frame = 0, again = 0;
+    if (layout->thread_frame != 0 && !read_state(reading, state + layout->thread_frame, &frame))
+        return false;
     if (layout->thread_cframe != 0) {
-        view = python_view(&reading->memory, state + layout->thread_cframe, room, sizeof(room));
-        if (view == NULL || (cframe = python_word(view, 0)) == 0)
+        if (!read_state(reading, state + layout->thread_cframe, &cframe) || cframe == 0)
+            return false;
+        /* Another thread's frames come and go. Under its frames, this thread's own do not. */
+        if (reading->memory.direct && cframe - stack->low >= stack->high - stack->low)
             return false;
     }
-    if (layout->thread_frame != 0) {
-        view = python_view(&reading->memory, state + layout->thread_frame, room, sizeof(room));
-        if (view == NULL)
-            return false;
-        frame = python_word(view, 0);
-    }
+    if (layout->thread_frame != 0 &&
+        (!read_state(reading, state + layout->thread_frame, &again) || again != frame))
+        return false;
     switch (layout->frames) {
     case PYTHON_CFRAMES:
         return read_cframes(reading, cframe);
     case PYTHON_SHIMS:
-        if (layout->thread_cframe != 0) {
-            view = python_view(&reading->memory, cframe + layout->cframe_frame, room, sizeof(room));
-            if (view == NULL)
-                return false;
-            frame = python_word(view, 0);
-        }
+        if (layout->thread_cframe != 0 &&
+            !read_state(reading, cframe + layout->cframe_frame, &frame))
+            return false;
         return read_shims(reading, frame);
     default:
         return read_objects(reading, frame, cframe);
