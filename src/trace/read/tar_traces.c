@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "trace/read/lz4_frame.h"
+
 #define SIZE_AT 124u
 #define SIZE_BYTES 12u
 #define CHECKSUM_AT 148u
@@ -91,7 +93,8 @@ static int check_member(struct tar_traces *tar, tar_read *read, void *from, cons
     tar->left -= wanted;
     bool is_packed =
         wanted == sizeof(tar->first) && (memcmp(tar->first, "\x1f\x8b", 2) == 0 ||
-                                         memcmp(tar->first, zstd_magic, sizeof(zstd_magic)) == 0);
+                                         memcmp(tar->first, zstd_magic, sizeof(zstd_magic)) == 0 ||
+                                         lz4_frame_begins(tar->first, wanted));
     if (is_packed)
         return error_set(
             error, -ENOTSUP,

@@ -10,11 +10,13 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "trace/read/lz4_frame.h"
 #include "trace/read/tar_traces.h"
 #include "util/memory_bound.h"
 #include "util/regular_file.h"
 
 #define INPUT_BYTES (256u * 1024u)
+#define MAGIC_BYTES 4u /* enough to know a packing */
 /* A compressed file beyond both limits is refused. The limits are a choice: zstd -19 made a trace
  * of an idle program, 65 MB of dumps, 440 times smaller. gzip makes nothing more than 1,032 times
  * smaller. */
@@ -23,11 +25,13 @@
 /* Unpacked bytes between two checks of this process's memory. A check takes some microseconds. */
 #define BOUND_BYTES (64u << 10)
 
-struct trace_source {
-    int fd; /* -1: bytes in memory */
-    const uint8_t *bytes;
-    size_t bytes_left;
-    enum { PLAIN, GZIP, ZSTD } kind;
+/* What is packed twice (a file that a web server packed once more) is unpacked twice, and no more.
+ */
+#define PACKINGS_MAX 2u
+
+/* One packing of a file. It reads what the one around it unpacked, or the file. */
+struct layer {
+    enum { PLAIN, GZIP, ZSTD, LZ4 } kind;
     /* Compressed input that is not unpacked yet; for PLAIN, the bytes that were read to detect the
      * kind. */
     uint8_t *input;
@@ -37,6 +41,15 @@ struct trace_source {
     bool between_frames;  /* zstd: after the end of a frame */
     z_stream gzip;
     ZSTD_DStream *zstd;
+    struct lz4_frame *lz4;
+};
+
+struct trace_source {
+    int fd; /* -1: bytes in memory */
+    const uint8_t *bytes;
+    size_t bytes_left;
+    struct layer layers[PACKINGS_MAX + 1]; /* the outermost first */
+    unsigned layer_count;
     uint8_t head[TAR_BLOCK_BYTES]; /* unpacked bytes that were read to detect an archive */
     size_t head_at, head_length;
     bool is_archive;
@@ -71,95 +84,143 @@ static ssize_t read_raw(struct trace_source *source, void *buffer, size_t size, 
     return length;
 }
 
-static int fill_input(struct trace_source *source, struct error *error)
+static ssize_t read_layer(struct trace_source *source, unsigned layer, void *buffer, size_t size,
+                          struct error *error);
+
+/* Read what a layer unpacks. */
+static ssize_t read_packed(struct trace_source *source, unsigned layer, void *buffer, size_t size,
+                           struct error *error)
 {
-    if (source->input_at < source->input_length || source->input_ended)
+    return layer == 0 ? read_raw(source, buffer, size, error)
+                      : read_layer(source, layer - 1, buffer, size, error);
+}
+
+static int fill_input(struct trace_source *source, unsigned index, struct error *error)
+{
+    struct layer *layer = &source->layers[index];
+    if (layer->input_at < layer->input_length || layer->input_ended)
         return 0;
-    ssize_t length = read_raw(source, source->input, INPUT_BYTES, error);
+    ssize_t length = read_packed(source, index, layer->input, INPUT_BYTES, error);
     if (length < 0)
         return (int)length;
-    source->input_at = 0;
-    source->input_length = (size_t)length;
-    source->input_ended = length == 0;
+    layer->input_at = 0;
+    layer->input_length = (size_t)length;
+    layer->input_ended = length == 0;
     return 0;
 }
 
-static int detect_kind(struct trace_source *source, struct error *error)
+static int no_memory(struct error *error)
 {
-    static const uint8_t zstd_magic[] = {0x28, 0xb5, 0x2f, 0xfd};
-    /* A pipe may return its first bytes one by one. */
-    while (source->input_length < sizeof(zstd_magic)) {
-        ssize_t length = read_raw(source, source->input + source->input_length,
-                                  INPUT_BYTES - source->input_length, error);
-        if (length < 0)
-            return (int)length;
-        if (length == 0)
-            break;
-        source->input_length += (size_t)length;
-    }
-    if (source->input_length >= 2 && source->input[0] == 0x1f && source->input[1] == 0x8b) {
-        source->kind = GZIP;
-        if (inflateInit2(&source->gzip, 15 + 16) != Z_OK)
-            return error_set(error, -ENOMEM, "no memory to unpack the trace");
-    } else if (source->input_length >= sizeof(zstd_magic) &&
-               memcmp(source->input, zstd_magic, sizeof(zstd_magic)) == 0) {
-        source->kind = ZSTD;
-        source->zstd = ZSTD_createDStream();
-        if (source->zstd == NULL)
-            return error_set(error, -ENOMEM, "no memory to unpack the trace");
+    return error_set(error, -ENOMEM, "no memory to unpack the trace");
+}
+
+/* Set the kind of a layer by its first bytes. */
+static int set_kind(struct layer *layer, struct error *error)
+{
+    static const uint8_t zstd_magic[MAGIC_BYTES] = {0x28, 0xb5, 0x2f, 0xfd};
+    if (layer->input_length >= 2 && layer->input[0] == 0x1f && layer->input[1] == 0x8b) {
+        if (inflateInit2(&layer->gzip, 15 + 16) != Z_OK)
+            return no_memory(error);
+        layer->kind = GZIP;
+    } else if (layer->input_length >= sizeof(zstd_magic) &&
+               memcmp(layer->input, zstd_magic, sizeof(zstd_magic)) == 0) {
+        layer->kind = ZSTD;
+        layer->zstd = ZSTD_createDStream();
+        return layer->zstd == NULL ? no_memory(error) : 0;
+    } else if (lz4_frame_begins(layer->input, layer->input_length)) {
+        layer->kind = LZ4;
+        layer->lz4 = lz4_frame_new();
+        return layer->lz4 == NULL ? no_memory(error) : 0;
     }
     return 0;
+}
+
+/* Add the layer inside those that are known. */
+static int add_layer(struct trace_source *source, struct error *error)
+{
+    unsigned index = source->layer_count;
+    struct layer *layer = &source->layers[source->layer_count++];
+    layer->input = malloc(INPUT_BYTES);
+    if (layer->input == NULL)
+        return error_set(error, -ENOMEM, "no memory to read the trace");
+    /* A pipe may return its first bytes one by one. */
+    while (layer->input_length < MAGIC_BYTES) {
+        ssize_t length = read_packed(source, index, layer->input + layer->input_length,
+                                     INPUT_BYTES - layer->input_length, error);
+        /* What is damaged inside a packing is reported by the next read. */
+        if (length < 0 && index == 0)
+            return (int)length;
+        if (length <= 0)
+            break;
+        layer->input_length += (size_t)length;
+    }
+    return index < PACKINGS_MAX ? set_kind(layer, error) : 0;
+}
+
+static int add_layers(struct trace_source *source, struct error *error)
+{
+    int code;
+    do
+        code = add_layer(source, error);
+    while (code == 0 && source->layers[source->layer_count - 1].kind != PLAIN);
+    return code;
 }
 
 void trace_source_close(struct trace_source *source)
 {
     if (source == NULL)
         return;
-    if (source->kind == GZIP)
-        inflateEnd(&source->gzip);
-    ZSTD_freeDStream(source->zstd);
+    for (unsigned i = 0; i < source->layer_count; i++) {
+        if (source->layers[i].kind == GZIP)
+            inflateEnd(&source->layers[i].gzip);
+        ZSTD_freeDStream(source->layers[i].zstd);
+        lz4_frame_free(source->layers[i].lz4);
+        free(source->layers[i].input);
+    }
     if (source->fd > STDIN_FILENO)
         close(source->fd);
-    free(source->input);
     free(source->ahead);
     free(source);
 }
 
-static ssize_t read_plain(struct trace_source *source, void *buffer, size_t size,
+/* Read from a layer what was read of it to detect its kind, then what it unpacks. */
+static ssize_t read_plain(struct trace_source *source, unsigned index, void *buffer, size_t size,
                           struct error *error)
 {
-    size_t left = source->input_length - source->input_at;
+    struct layer *layer = &source->layers[index];
+    size_t left = layer->input_length - layer->input_at;
     if (left == 0)
-        return read_raw(source, buffer, size, error);
+        return read_packed(source, index, buffer, size, error);
     size_t length = size < left ? size : left;
-    memcpy(buffer, source->input + source->input_at, length);
-    source->input_at += length;
+    memcpy(buffer, layer->input + layer->input_at, length);
+    layer->input_at += length;
     return (ssize_t)length;
 }
 
-static ssize_t read_gzip(struct trace_source *source, void *buffer, size_t size,
+static ssize_t read_gzip(struct trace_source *source, unsigned index, void *buffer, size_t size,
                          struct error *error)
 {
-    z_stream *stream = &source->gzip;
+    struct layer *layer = &source->layers[index];
+    z_stream *stream = &layer->gzip;
     stream->next_out = buffer;
     stream->avail_out = size > UINT32_MAX ? UINT32_MAX : (uInt)size;
     size_t wanted = stream->avail_out;
     while (stream->avail_out == wanted) {
-        int code = fill_input(source, error);
+        int code = fill_input(source, index, error);
         if (code < 0)
             return code;
-        if (source->input_ended && source->between_members)
+        if (layer->input_ended && layer->between_members)
             return 0;
-        if (source->input_ended)
+        if (layer->input_ended)
             return error_set(error, -EIO, "the gzip data is cut off");
-        if (source->between_members)
+        if (layer->between_members)
             inflateReset(stream);
-        source->between_members = false;
-        stream->next_in = source->input + source->input_at;
-        stream->avail_in = (uInt)(source->input_length - source->input_at);
+        layer->between_members = false;
+        stream->next_in = layer->input + layer->input_at;
+        stream->avail_in = (uInt)(layer->input_length - layer->input_at);
         int status = inflate(stream, Z_NO_FLUSH);
-        source->input_at = source->input_length - stream->avail_in;
-        source->between_members = status == Z_STREAM_END;
+        layer->input_at = layer->input_length - stream->avail_in;
+        layer->between_members = status == Z_STREAM_END;
         if (status != Z_OK && status != Z_STREAM_END)
             return error_set(error, -EIO, "the gzip data is damaged: %s",
                              stream->msg == NULL ? zError(status) : stream->msg);
@@ -167,27 +228,57 @@ static ssize_t read_gzip(struct trace_source *source, void *buffer, size_t size,
     return (ssize_t)(wanted - stream->avail_out);
 }
 
-static ssize_t read_zstd(struct trace_source *source, void *buffer, size_t size,
+static ssize_t read_zstd(struct trace_source *source, unsigned index, void *buffer, size_t size,
                          struct error *error)
 {
+    struct layer *layer = &source->layers[index];
     ZSTD_outBuffer out = {buffer, size, 0};
     while (out.pos == 0) {
-        int code = fill_input(source, error);
+        int code = fill_input(source, index, error);
         if (code < 0)
             return code;
-        if (source->input_ended && source->between_frames)
+        if (layer->input_ended && layer->between_frames)
             return 0;
-        if (source->input_ended)
+        if (layer->input_ended)
             return error_set(error, -EIO, "the zstd data is cut off");
-        ZSTD_inBuffer in = {source->input, source->input_length, source->input_at};
-        size_t status = ZSTD_decompressStream(source->zstd, &out, &in);
-        source->input_at = in.pos;
-        source->between_frames = status == 0;
+        ZSTD_inBuffer in = {layer->input, layer->input_length, layer->input_at};
+        size_t status = ZSTD_decompressStream(layer->zstd, &out, &in);
+        layer->input_at = in.pos;
+        layer->between_frames = status == 0;
         if (ZSTD_isError(status))
             return error_set(error, -EIO, "the zstd data is damaged: %s",
                              ZSTD_getErrorName(status));
     }
     return (ssize_t)out.pos;
+}
+
+struct lz4_input {
+    struct trace_source *source;
+    unsigned layer;
+};
+
+static ssize_t read_lz4_input(void *context, void *buffer, size_t size, struct error *error)
+{
+    const struct lz4_input *input = context;
+    return read_plain(input->source, input->layer, buffer, size, error);
+}
+
+static ssize_t read_layer(struct trace_source *source, unsigned index, void *buffer, size_t size,
+                          struct error *error)
+{
+    struct lz4_input input = {source, index};
+    switch (source->layers[index].kind) {
+    case GZIP:
+        return read_gzip(source, index, buffer, size, error);
+    case ZSTD:
+        return read_zstd(source, index, buffer, size, error);
+    case LZ4:
+        return lz4_frame_read(source->layers[index].lz4, read_lz4_input, &input, buffer, size,
+                              error);
+    case PLAIN:
+        break;
+    }
+    return read_plain(source, index, buffer, size, error);
 }
 
 static ssize_t read_ahead(struct trace_source *source, void *buffer, size_t size)
@@ -227,15 +318,7 @@ static ssize_t read_unpacked(void *from, void *buffer, size_t size, struct error
         source->head_at += length;
         return (ssize_t)length;
     }
-    switch (source->kind) {
-    case GZIP:
-        return read_gzip(source, buffer, size, error);
-    case ZSTD:
-        return read_zstd(source, buffer, size, error);
-    case PLAIN:
-        break;
-    }
-    return read_plain(source, buffer, size, error);
+    return read_layer(source, source->layer_count - 1, buffer, size, error);
 }
 
 /* Detect an archive. Read errors are reported by the next read. */
@@ -277,9 +360,21 @@ int trace_source_check(const struct trace_source *source, struct error *error)
             "at byte %llu, unpacked: only %llu bytes expanded to this many, as in a file "
             "made to exhaust its reader; if you trust it, unpack it first",
             (unsigned long long)source->unpacked_bytes, (unsigned long long)source->packed_bytes);
-    /* The size of zstd's window is chosen by whoever compressed the file. */
+    /* The size of zstd's window is chosen by whoever compressed the file, and that of LZ4's blocks.
+     */
+    size_t excluded = 0;
+    for (unsigned i = 0; i < source->layer_count; i++) {
+        const struct layer *layer = &source->layers[i];
+        excluded += layer->kind == ZSTD ? ZSTD_sizeof_DStream(layer->zstd) : 0;
+        excluded += lz4_frame_bytes(layer->lz4);
+    }
     return memory_bound_check(&source->bound, source->packed_bytes, source->unpacked_bytes,
-                              source->kind == ZSTD ? ZSTD_sizeof_DStream(source->zstd) : 0, error);
+                              excluded, error);
+}
+
+void trace_source_measure_again(struct trace_source *source)
+{
+    memory_bound_begin(&source->bound);
 }
 
 ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size,
@@ -303,9 +398,8 @@ static struct trace_source *open_source(int fd, const void *bytes, size_t length
                                         struct error *error)
 {
     struct trace_source *source = calloc(1, sizeof(*source));
-    if (source == NULL || (source->input = malloc(INPUT_BYTES)) == NULL) {
+    if (source == NULL) {
         error_set(error, -ENOMEM, "no memory to read the trace");
-        free(source);
         if (fd > STDIN_FILENO)
             close(fd);
         return NULL;
@@ -315,7 +409,7 @@ static struct trace_source *open_source(int fd, const void *bytes, size_t length
     source->fd = fd;
     source->bytes = bytes;
     source->bytes_left = length;
-    if (detect_kind(source, error) < 0) {
+    if (add_layers(source, error) < 0) {
         trace_source_close(source);
         return NULL;
     }

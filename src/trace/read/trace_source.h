@@ -37,6 +37,9 @@ ssize_t trace_source_read(struct trace_source *source, void *buffer, size_t size
  * time, too. */
 int trace_source_check(const struct trace_source *source, struct error *error);
 
+/* Count only what the process's memory grows by from now on: what it has is not for the file. */
+void trace_source_measure_again(struct trace_source *source);
+
 /* Return the first unpacked bytes, without consuming them: up to `size`, fewer at the end or before
  * a read error. NULL: no memory. Call it once, before the first read. */
 const uint8_t *trace_source_peek(struct trace_source *source, size_t size, size_t *length);
