@@ -142,13 +142,15 @@ static int add_sample(struct maker *maker, const struct profile_sample *sample)
 
 static void note_unknown(const struct profile_heap *heap, struct sites_unknown *unknown)
 {
-    static const enum export_view views[DIFF_FIGURES] = {[DIFF_LIVE] = EXPORT_SPACE,
-                                                         [DIFF_ALLOCATED] = EXPORT_ALLOC_SPACE,
-                                                         [DIFF_PEAK] = EXPORT_MAX};
+    static const struct {
+        enum export_view bytes;
+        uint32_t unknown; /* of the figure itself */
+    } figures[DIFF_FIGURES] = {[DIFF_LIVE] = {EXPORT_SPACE, PROFILE_UNKNOWN_LIVE},
+                               [DIFF_ALLOCATED] = {EXPORT_ALLOC_SPACE, PROFILE_UNKNOWN_ALLOCATED},
+                               [DIFF_PEAK] = {EXPORT_MAX, PROFILE_UNKNOWN_PEAK}};
     for (int i = 0; i < DIFF_FIGURES; i++) {
-        bool bytes = export_view_is_unknown(heap, views[i]);
-        unknown->bytes[i] |= bytes;
-        unknown->counts[i] |= bytes || (heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
+        unknown->bytes[i] |= export_view_is_unknown(heap, figures[i].bytes);
+        unknown->counts[i] |= (heap->unknown & (figures[i].unknown | PROFILE_UNKNOWN_COUNTS)) != 0;
     }
 }
 

@@ -27,11 +27,11 @@ const struct export_view_info export_view_info[EXPORT_VIEWS] = {
 bool export_view_is_unknown(const struct profile_heap *heap, enum export_view view)
 {
     static const uint32_t needs[EXPORT_VIEWS] = {
-        [EXPORT_SPACE] = PROFILE_UNKNOWN_LIVE,
+        [EXPORT_SPACE] = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_SIZES,
         [EXPORT_OBJECTS] = PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_COUNTS,
-        [EXPORT_ALLOC_SPACE] = PROFILE_UNKNOWN_ALLOCATED,
+        [EXPORT_ALLOC_SPACE] = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_SIZES,
         [EXPORT_ALLOC_OBJECTS] = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS,
-        [EXPORT_MAX] = PROFILE_UNKNOWN_PEAK,
+        [EXPORT_MAX] = PROFILE_UNKNOWN_PEAK | PROFILE_UNKNOWN_SIZES,
     };
     return (heap->unknown & needs[view]) != 0;
 }

@@ -4,6 +4,7 @@
 #include "memory_infra/write_sites.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -231,8 +232,8 @@ static void values_of(const struct profile_sample *sample, const struct profile_
 {
     const struct trace_figures *figures = part == NULL ? &sample->figures : &part->figures;
     const struct trace_figures *whole = &sample->figures;
-    *bytes = at_peak ? sample->peak.bytes : rollup_live_bytes(figures);
-    *count = at_peak ? sample->peak.count : rollup_live_count(figures);
+    *bytes = at_peak ? sample->peak.bytes : fmax(rollup_live_bytes(figures), 0);
+    *count = at_peak ? sample->peak.count : fmax(rollup_live_count(figures), 0);
     if (!at_peak || part == NULL)
         return;
     if (sample->tagged) {

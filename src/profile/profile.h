@@ -162,7 +162,8 @@ enum profile_unknown {
     PROFILE_UNKNOWN_PEAK = 4,
     PROFILE_UNKNOWN_COUNTS = 8,
     PROFILE_UNKNOWN_TEMPORARY = 16, /* which allocations were freed at once */
-    PROFILE_UNKNOWN_ALL = 31,
+    PROFILE_UNKNOWN_SIZES = 32,     /* bytes: only allocations are counted */
+    PROFILE_UNKNOWN_ALL = 63,
 };
 
 /* One heap of one process. */

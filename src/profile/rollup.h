@@ -16,18 +16,25 @@ struct rollup_values {
     struct trace_peak_figures peak;
 };
 
-/* Live bytes and count with their variances: what was allocated less what was freed. */
+/* Live bytes and count with their variances: what was allocated less what was freed. Below 0 in a
+ * difference of two profiles, and where frees are known whose allocations are not; less than half a
+ * byte or allocation is rounding. */
+static inline double rollup_live(double allocated, double freed)
+{
+    double live = allocated - freed;
+    return live > 0 || live <= -0.5 ? live : 0;
+}
+
 static inline double rollup_live_bytes(const struct trace_figures *figures)
 {
-    double live = figures->allocated_bytes - figures->freed_bytes;
-    return live > 0 ? live : 0;
+    return rollup_live(figures->allocated_bytes, figures->freed_bytes);
 }
 
 static inline double rollup_live_count(const struct trace_figures *figures)
 {
-    double live = figures->allocated_count - figures->freed_count;
-    return live > 0 ? live : 0;
+    return rollup_live(figures->allocated_count, figures->freed_count);
 }
+
 /* Return the variance of the live bytes or count. A freed sample takes the variance of its
  * allocation with it. */
 double rollup_live_bytes_variance(const struct trace_figures *figures);

@@ -216,7 +216,8 @@ static void put_sample(struct writer *writer, const struct profile_sample *sampl
 {
     const struct trace_figures *figures = &sample->figures;
     const double values[COLUMNS] = {figures->allocated_count, figures->allocated_bytes,
-                                    rollup_live_count(figures), rollup_live_bytes(figures)};
+                                    fmax(rollup_live_count(figures), 0),
+                                    fmax(rollup_live_bytes(figures), 0)};
     uint32_t stack = 0;
     for (enum column i = 0; i < COLUMNS; i++) {
         struct proto_buffer message = {0}, packed = {0};

@@ -12,7 +12,7 @@
 
 #define READS_HELP                                                                                 \
     "\n"                                                                                           \
-    "  gzip, zstd and compressed packets are unpacked.\n" CONVERSION_OUTPUT_HELP "\n"              \
+    "  gzip, zstd, LZ4 and compressed packets are unpacked.\n" CONVERSION_OUTPUT_HELP "\n"         \
     "      --help, --version\n"
 
 static const char text_help[] =

@@ -73,7 +73,10 @@ FILE *conversion_open_details(struct output_file *file, const char *path, struct
 bool conversion_is_no_trace(const char *path, struct error *error)
 {
     enum import_kind kind = strcmp(path, "-") == 0 ? IMPORT_TRACE : import_kind_of_file(path);
-    if (kind != IMPORT_TRACE)
+    if (kind == IMPORT_UNKNOWN)
+        error_set(error, -EINVAL, "%.250s is not a trace, nor any other file that is read here",
+                  strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path);
+    else if (kind != IMPORT_TRACE)
         error_set(error, -EINVAL, "%.250s is not a trace but %s%s: heap_profile report reads it",
                   strncmp(path, "/proc/self/fd/", 14) == 0 ? "standard input" : path,
                   import_kind_words(kind),

@@ -53,9 +53,17 @@ struct formatted format_time(double seconds)
     return text;
 }
 
+static struct formatted format_limit_count(double count)
+{
+    struct formatted text, size = format_count(count);
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.44s", count <= -0.5 ? FORMAT_MINUS : "",
+             size.bytes);
+    return text;
+}
+
 struct formatted format_amount(double amount, bool counts)
 {
-    return counts ? format_count(amount) : format_bytes(amount);
+    return counts ? format_limit_count(amount) : format_bytes(amount);
 }
 
 static bool rounds_to_0(double amount)
@@ -81,14 +89,6 @@ struct formatted format_share(double percent)
 static struct formatted format_limit_bytes(double bytes)
 {
     return format_bytes(bytes);
-}
-
-static struct formatted format_limit_count(double count)
-{
-    struct formatted text, size = format_count(count);
-    snprintf(text.bytes, sizeof(text.bytes), "%s%.44s", count <= -0.5 ? FORMAT_MINUS : "",
-             size.bytes);
-    return text;
 }
 
 /* Format both limits, with their unit once if they have the same. */

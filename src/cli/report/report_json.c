@@ -61,15 +61,16 @@ static void print_figures(struct json_writer *json, bool compact,
     static const struct {
         enum export_view view;
         const char *bytes, *count;
-    } views[] = {{EXPORT_SPACE, "space", "objects"},
-                 {EXPORT_ALLOC_SPACE, "alloc_space", "alloc_objects"},
-                 {EXPORT_MAX, "max", "max_objects"}};
+        uint32_t unknown; /* if the file does not contain the view */
+    } views[] = {{EXPORT_SPACE, "space", "objects", PROFILE_UNKNOWN_LIVE},
+                 {EXPORT_ALLOC_SPACE, "alloc_space", "alloc_objects", PROFILE_UNKNOWN_ALLOCATED},
+                 {EXPORT_MAX, "max", "max_objects", PROFILE_UNKNOWN_PEAK}};
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++) {
         struct profile_estimate figure = estimate_of_view(values, views[i].view);
         if (views[i].view == EXPORT_MAX && !peak_is_known)
             continue;
         bool is_known = !export_view_is_unknown(heap, views[i].view);
-        bool count_is_known = is_known && (heap->unknown & PROFILE_UNKNOWN_COUNTS) == 0;
+        bool count_is_known = (heap->unknown & (views[i].unknown | PROFILE_UNKNOWN_COUNTS)) == 0;
         for (int counts = 0; counts < 2; counts++) {
             const struct estimate_shown shown =
                 is_total ? estimate_total(heap, dump, views[i].view, counts != 0)
@@ -219,7 +220,8 @@ static void print_totals(struct json_writer *json, const struct profile_heap *he
                          const struct profile_dump *dump)
 {
     const char *unseen = heap->status.unseen_allocator;
-    if (heap->unseen) {
+    /* Files of other profilers may have no exact totals. */
+    if (heap->unseen || (dump->exact_calls == 0 && heap->unknown != 0)) {
         json_null(json, "exact_bytes");
         json_null(json, "exact_calls");
     } else {
@@ -236,7 +238,10 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
     const struct process_peak peak_rss = process_memory_peak(process);
-    json_signed(json, "pid", process->pid);
+    if (process->pid != 0 || process->mean_processes > 0)
+        json_signed(json, "pid", process->pid);
+    else
+        json_null(json, "pid");
     if (process->mean_processes > 0)
         json_number(json, "mean_processes", process->mean_processes);
     json_string(json, "name", process->name);
@@ -246,7 +251,10 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_unsigned(json, "first_interval_bytes", heap->first_interval_bytes);
     json_number(json, "floor_bytes", profile_floor_bytes(heap->interval_bytes));
     json_string(json, "widened", widened_text(heap).text);
-    json_unsigned(json, "duration_ns", dump->boottime_ns - heap->start_boottime_ns);
+    if (report_knows_duration(heap, dump))
+        json_unsigned(json, "duration_ns", dump->boottime_ns - heap->start_boottime_ns);
+    else
+        json_null(json, "duration_ns");
     json_unsigned(json, "dump", (size_t)(dump - heap->dumps) + 1);
     json_unsigned(json, "dumps", heap->dump_count);
     json_unsigned(json, "heap_samples", status->heap_samples);

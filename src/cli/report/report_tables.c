@@ -75,7 +75,9 @@ const char *report_process_title(const struct profile_process *process)
 {
     if (process->command[strspn(process->command, "' ")] != '\0')
         return process->command;
-    return process->name[0] != '\0' ? process->name : "(a process without a name)";
+    if (process->name[0] != '\0')
+        return process->name;
+    return process->pid != 0 ? "(a process without a name)" : "(the file names no process)";
 }
 
 const char *printer_view_title(enum export_view view)
@@ -123,24 +125,36 @@ void printer_set_format(struct printer *printer, const struct folding *folding)
     };
 }
 
+/* Return a row's share of a total, "12.3%". */
+static struct formatted share_of(double value, double total)
+{
+    double percent = total > 0 ? 100 * value / total : 0;
+    struct formatted text;
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.1f%%", percent <= -0.05 ? FORMAT_MINUS : "",
+             fabs(percent));
+    return text;
+}
+
 void printer_figures(const struct printer *printer, const struct profile_estimate *figure,
                      double total, enum export_view view)
 {
     bool counts = export_view_counts_calls(view);
     double rank = estimate_rank(figure, view);
-    struct formatted value = counts ? format_count(figure->count) : format_bytes(figure->bytes);
+    struct formatted value = format_amount(rank, counts);
     struct formatted margin = printer_margin(printer, figure, counts);
-    struct formatted other = counts ? format_bytes(figure->bytes) : format_count(figure->count);
+    struct formatted other = format_amount(counts ? figure->bytes : figure->count, !counts);
     bool counts_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
-    if (!counts && counts_unknown)
+    bool sizes_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_SIZES) != 0;
+    if (counts ? sizes_unknown : counts_unknown)
         other = (struct formatted){"?"};
-    fprintf(printer->out, "%10s %5.1f%% %-*s ", value.bytes, total > 0 ? 100 * rank / total : 0,
-            format_width(&margin, 19), margin.bytes);
+    struct formatted share = share_of(rank, total);
+    fprintf(printer->out, "%*s %*s %-*s ", format_width(&value, 10), value.bytes,
+            format_width(&share, 6), share.bytes, format_width(&margin, 19), margin.bytes);
     if (!printer->is_narrow)
-        fprintf(printer->out, "%10s %9s ", other.bytes,
-                counts_unknown         ? "?"
-                : figure->count >= 0.5 ? format_bytes(figure->bytes / figure->count).bytes
-                                       : "-");
+        fprintf(printer->out, "%*s %9s ", format_width(&other, 10), other.bytes,
+                counts_unknown || sizes_unknown ? "?"
+                : fabs(figure->count) >= 0.5    ? format_bytes(figure->bytes / figure->count).bytes
+                                                : "-");
     fputc(' ', printer->out);
 }
 
@@ -184,8 +198,8 @@ static int compare_texts(const void *a, const void *b)
 static int compare_ranks(const void *a, const void *b)
 {
     const struct callsite_line *x = a, *y = b;
-    if (x->rank != y->rank)
-        return x->rank < y->rank ? 1 : -1;
+    if (fabs(x->rank) != fabs(y->rank))
+        return fabs(x->rank) < fabs(y->rank) ? 1 : -1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
@@ -213,7 +227,7 @@ static size_t merge_lines(struct callsite_line *lines, size_t count)
         }
         rollup_values_add(&last->values, &lines[i].values);
         last->stacks++;
-        if (lines[i].highest > last->highest) {
+        if (fabs(lines[i].highest) > fabs(last->highest)) {
             last->highest = lines[i].highest;
             last->callsite = lines[i].callsite;
         }
@@ -262,13 +276,13 @@ static struct callsite_line *rank_callsites(const struct printer *printer, int b
     size_t count = 0, kept = 0;
     struct callsite_line *lines = list_callsites(printer, by, &count);
     for (size_t i = 0; i < count; i++)
-        if (lines[i].highest > 0)
+        if (lines[i].highest != 0)
             lines[kept++] = lines[i];
     count = lines != NULL ? merge_lines(lines, kept) : 0;
     kept = 0;
     for (size_t i = 0; i < count; i++) {
         lines[i].rank = rank_of(&lines[i].values, by);
-        if (lines[i].rank >= 0.5)
+        if (fabs(lines[i].rank) >= 0.5)
             lines[kept++] = lines[i];
     }
     if (kept > 0)
@@ -304,8 +318,9 @@ static void print_top_stacks(const struct printer *printer, const struct callsit
         const struct callsite_line *line = &lines[i];
         struct formatted all = format_amount(line->rank, counts);
         struct formatted own = format_amount(line->highest, counts);
-        fprintf(printer->out, "%10s %5.1f%%  ", all.bytes,
-                total > 0 ? 100 * line->rank / total : 0);
+        struct formatted share = share_of(line->rank, total);
+        fprintf(printer->out, "%*s %*s  ", format_width(&all, 10), all.bytes,
+                format_width(&share, 6), share.bytes);
         if (line->stacks > 1)
             fprintf(printer->out, "in %s stacks; the largest has %s\n",
                     format_count((double)line->stacks).bytes, own.bytes);
@@ -316,6 +331,21 @@ static void print_top_stacks(const struct printer *printer, const struct callsit
     }
 }
 
+/* Return what the shares of rows are of: the dump's total, or if some rows are below 0, the sum of
+ * their sizes, as in go tool pprof. */
+static double total_of_lines(const struct printer *printer, const struct callsite_line *lines,
+                             size_t count, enum export_view view)
+{
+    const struct profile_estimate total = estimate_of_dump(printer->dump, view);
+    double sizes = 0;
+    bool is_difference = false;
+    for (size_t i = 0; i < count; i++) {
+        sizes += fabs(lines[i].rank);
+        is_difference |= lines[i].rank < 0;
+    }
+    return is_difference ? sizes : estimate_rank(&total, view);
+}
+
 void printer_callsites(const struct printer *printer, enum export_view view, size_t top,
                        const char *title, bool with_stacks)
 {
@@ -323,14 +353,14 @@ void printer_callsites(const struct printer *printer, enum export_view view, siz
     struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
     if (lines == NULL)
         return;
-    struct profile_estimate total = estimate_of_dump(printer->dump, view);
+    double total = total_of_lines(printer, lines, count, view);
     printer_title(printer, title);
     if (count == 0)
         fputs("  nothing\n", printer->out);
     else
-        print_callsites(printer, lines, count, estimate_rank(&total, view), view, top);
+        print_callsites(printer, lines, count, total, view, top);
     if (count > 0 && with_stacks && !printer->options->stacks)
-        print_top_stacks(printer, lines, count, estimate_rank(&total, view), view);
+        print_top_stacks(printer, lines, count, total, view);
     free(lines);
 }
 

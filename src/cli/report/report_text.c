@@ -77,46 +77,56 @@ static void print_total(const struct printer *printer, enum export_view view, bo
             printer_total_margin(printer, &total, view, counts).bytes);
 }
 
+/* Print a total in bytes and in allocations, as far as the file has them. */
+static void print_bytes_and_calls(const struct printer *printer, enum export_view bytes,
+                                  enum export_view calls)
+{
+    bool has_bytes = !export_view_is_unknown(printer->heap, bytes);
+    bool has_calls = !export_view_is_unknown(printer->heap, calls);
+    if (has_bytes)
+        print_total(printer, bytes, false);
+    if (has_bytes && has_calls)
+        fputs(" in ", printer->out);
+    if (has_calls)
+        print_total(printer, calls, true);
+    if (!has_bytes)
+        fputs(has_calls ? "; their bytes are not in the file" : "not in the file", printer->out);
+}
+
 /* Print the allocated total: exact, unless the program sampled by itself. */
 static void print_allocated(const struct printer *printer)
 {
+    const struct profile_heap *heap = printer->heap;
     const struct profile_dump *dump = printer->dump;
-    bool unknown = export_view_is_unknown(printer->heap, EXPORT_ALLOC_SPACE);
-    if (dump->exact_calls > 0 || (dump->total.samples == 0 && !unknown)) {
-        fprintf(printer->out, "  allocated     %s in %s call%s, %s\n",
-                format_bytes((double)dump->exact_bytes).bytes,
+    FILE *out = printer->out;
+    fputs("  allocated     ", out);
+    if (dump->exact_calls > 0 || (dump->total.samples == 0 && heap->unknown == 0)) {
+        fprintf(out, "%s in %s call%s, %s\n", format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes, dump->exact_calls == 1 ? "" : "s",
-                profile_totals_why_partial(printer->heap, dump) == NULL ? "exact" : "partial");
+                profile_totals_why_partial(heap, dump) == NULL ? "exact" : "partial");
         return;
     }
-    if (unknown) {
-        fputs("  allocated     not in the file\n", printer->out);
+    if (export_view_is_unknown(heap, EXPORT_ALLOC_SPACE)) {
+        print_bytes_and_calls(printer, EXPORT_ALLOC_SPACE, EXPORT_ALLOC_OBJECTS);
+        fputc('\n', out);
         return;
     }
     const struct profile_estimate all = estimate_of_dump(dump, EXPORT_ALLOC_SPACE);
-    fputs("  allocated     ", printer->out);
     print_total(printer, EXPORT_ALLOC_SPACE, false);
-    if (export_view_is_unknown(printer->heap, EXPORT_ALLOC_OBJECTS))
-        fprintf(printer->out, " by %s samples; the trace counts samples, not allocations\n",
+    if (!export_view_is_unknown(heap, EXPORT_ALLOC_OBJECTS))
+        fprintf(out, " in %s allocations\n", format_count(all.count).bytes);
+    else if (heap->is_perfettos)
+        fprintf(out, " by %s samples; the trace counts samples, not allocations\n",
                 format_count((double)dump->total.samples).bytes);
     else
-        fprintf(printer->out, " in %s allocations\n", format_count(all.count).bytes);
+        fputc('\n', out);
 }
 
 static void print_live(const struct printer *printer)
 {
-    FILE *out = printer->out;
-    if (export_view_is_unknown(printer->heap, EXPORT_SPACE)) {
-        fputs("  live          not in the file\n", out);
-        return;
-    }
-    fputs("  live          ", out);
-    print_total(printer, EXPORT_SPACE, false);
-    if (!export_view_is_unknown(printer->heap, EXPORT_OBJECTS)) {
-        fputs(" in ", out);
-        print_total(printer, EXPORT_OBJECTS, true);
-    }
-    fputc('\n', out);
+    fputs("  live          ", printer->out);
+    print_bytes_and_calls(printer, EXPORT_SPACE, EXPORT_OBJECTS);
+    fputc('\n', printer->out);
 }
 
 static void print_peak(const struct printer *printer)
@@ -216,13 +226,15 @@ static void print_samples(const struct printer *printer)
                 "\n  samples       %s, every allocation; %s drawn by the program represent more\n",
                 format_count((double)dump->total.samples).bytes,
                 format_count((double)heap->status.weighed_samples).bytes);
-    else if (printer->heap->interval_bytes == 1)
-        fprintf(out, "\n  samples       %s, every allocation%s\n",
-                format_count((double)dump->total.samples).bytes,
+    else if (printer->heap->interval_bytes == 1) {
+        fputs("\n  samples       ", out);
+        if ((heap->unknown & PROFILE_UNKNOWN_COUNTS) == 0)
+            fprintf(out, "%s, ", format_count((double)dump->total.samples).bytes);
+        fprintf(out, "every allocation%s\n",
                 printer_is_exact(printer)     ? ": all figures are exact"
                 : printer_is_partial(printer) ? " that was not lost"
                                               : "");
-    else if (heap->interval_bytes == 0)
+    } else if (heap->interval_bytes == 0)
         fputs("\n  samples       at an unknown interval: no ± can be computed\n", out);
     else
         print_sampling(out, heap, dump->total.samples);
@@ -266,6 +278,29 @@ static void print_partial(const struct printer *printer)
         fputs("  partial       frees were lost: live memory may be less\n", out);
 }
 
+/* Print the process, the time and the heap. Files of other profilers may have only the last. */
+static void print_subject(const struct printer *printer)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_process *process = &printer->profile->processes[heap->process];
+    FILE *out = printer->out;
+    bool is_known = true;
+    if (process->mean_processes > 0)
+        fprintf(out, "  processes     %.1f on average, ", process->mean_processes);
+    else if (process->pid != 0)
+        fprintf(out, "  process       %d, ", process->pid);
+    else
+        is_known = false;
+    if (!is_known)
+        fputs("  heap          ", out);
+    if (report_knows_duration(heap, printer->dump))
+        fprintf(out, "%.2f s, ",
+                (double)(printer->dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+    if (is_known)
+        fputs("heap ", out);
+    format_print(out, heap->name, FORMAT_WORD_WIDTH);
+}
+
 /* Print the facts about a heap, one a line after its label. */
 static void print_facts(const struct printer *printer)
 {
@@ -274,12 +309,7 @@ static void print_facts(const struct printer *printer)
     const struct profile_process *process = &printer->profile->processes[heap->process];
     FILE *out = printer->out;
 
-    if (process->mean_processes > 0)
-        fprintf(out, "  processes     %.1f on average", process->mean_processes);
-    else
-        fprintf(out, "  process       %d", process->pid);
-    fprintf(out, ", %.2f s, heap ", (double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
-    format_print(out, heap->name, FORMAT_WORD_WIDTH);
+    print_subject(printer);
     if (heap->status.allocator != NULL && heap->status.allocator[0] != '\0') {
         fputs(" (", out);
         format_print(out, heap->status.allocator, FORMAT_WORD_WIDTH);
@@ -333,15 +363,26 @@ static const char *title_of_rest(const struct trace_heap_dump *status)
                                     : "Still live at the end";
 }
 
+/* Return a view that the file has; EXPORT_VIEWS: none. */
+static enum export_view known_view(const struct profile_heap *heap)
+{
+    static const enum export_view views[] = {EXPORT_MAX, EXPORT_SPACE, EXPORT_ALLOC_SPACE,
+                                             EXPORT_OBJECTS, EXPORT_ALLOC_OBJECTS};
+    for (size_t i = 0; i < sizeof(views) / sizeof(views[0]); i++)
+        if (!export_view_is_unknown(heap, views[i]))
+            return views[i];
+    return EXPORT_VIEWS;
+}
+
 static void print_body(const struct printer *printer)
 {
     const struct report_options *options = printer->options;
     if (export_view_is_unknown(printer->heap, options->view)) {
+        enum export_view instead = known_view(printer->heap);
         printer_title(printer, printer_view_title(options->view));
         fputs("  not in the file\n", printer->out);
-        if (!export_view_is_unknown(printer->heap, EXPORT_MAX))
-            printer_callsites(printer, EXPORT_MAX, options->top, printer_view_title(EXPORT_MAX),
-                              true);
+        if (instead < EXPORT_VIEWS)
+            printer_callsites(printer, instead, options->top, printer_view_title(instead), true);
         return;
     }
     if (options->tree)

@@ -46,17 +46,20 @@ static void explain(const struct profile *profile, struct unnamed_module *module
         module->reason = symbol_reasons[known - 1].text;
         module->remedy = symbol_reasons[known - 1].remedy;
     } else if (module->build_id[0] == '\0') {
-        module->reason = symbol_reasons[SYMBOL_NO_BUILD_ID].text;
+        module->reason = is_imported(profile) ? "neither the profile nor the present file has names"
+                                              : symbol_reasons[SYMBOL_NO_BUILD_ID].text;
         module->remedy = is_imported(profile)
-                             ? "the file has none; for Chrome's memory dumps, heap_profile "
-                               "symbolize uses the present file of that name"
+                             ? "install its debug symbols, or name the directory that has the "
+                               "file in PERFETTO_BINARY_PATH (for Chrome's memory dumps: "
+                               "heap_profile symbolize)"
                              : symbol_reasons[SYMBOL_NO_BUILD_ID].remedy;
     } else {
-        module->reason = "no symbols in the trace";
+        module->reason =
+            is_imported(profile) ? "no symbols in the file" : "no symbols in the trace";
         module->remedy =
             is_imported(profile)
-                ? "heap_profile bundle --symbol-paths DIR (for Chrome's memory dumps: "
-                  "symbolize) adds them from the directory that has its debug symbols"
+                ? "name the directory that has the file with this build id, or its debug symbols, "
+                  "in PERFETTO_BINARY_PATH (for Chrome's memory dumps: heap_profile symbolize)"
                 : "heap_profile bundle --symbol-paths DIR adds them from the directory "
                   "that has its debug symbols";
     }

@@ -82,7 +82,8 @@ static void write_range(struct json_writer *json, const struct range *range, con
 /* Return why the file cannot tell what was retained; "": it can. */
 static const char *why_unknown(const struct range *range)
 {
-    if (range->heap->unknown & (PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_ALLOCATED))
+    if (range->heap->unknown &
+        (PROFILE_UNKNOWN_LIVE | PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_SIZES))
         return "The file does not have both what was allocated and what is live.";
     if (range->heap->status.dump_at_max)
         return "The dumps are of the peak, not of their moments.";
