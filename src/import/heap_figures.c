@@ -87,43 +87,47 @@ static int order_parts(struct heap_figures *heap)
     return 0;
 }
 
-static struct profile_heap *make_heap(struct builder *builder, const struct heap_figures_head *head)
+static struct profile_heap *make_heap(struct heap_figures *heap)
 {
+    struct builder *builder = heap->builder;
     struct profile *profile = builder->profile;
-    uint32_t process = builder_process(builder, head->pid);
-    if (process == PROFILE_NONE ||
-        ARRAY_RESERVE(&profile->heaps, &builder->heap_capacity, profile->heap_count, 1) < 0 ||
+    if (heap->is_made)
+        return &profile->heaps[heap->made];
+    if (ARRAY_RESERVE(&profile->heaps, &builder->heap_capacity, profile->heap_count, 1) < 0 ||
         ARRAY_RESERVE(&builder->dump_capacities, &builder->dump_capacity_capacity,
                       profile->heap_count, 1) < 0) {
         builder_fail(builder);
         return NULL;
     }
-    if (head->name != NULL)
-        profile->processes[process].name = head->name;
-    if (head->command != NULL)
-        profile->processes[process].command = head->command;
-    profile->processes[process].mean_processes = head->mean_processes;
-    if (head->has_end) {
-        profile->processes[process].has_end = true;
-        profile->processes[process].end = head->end;
-        profile->processes[process].end.pid = head->pid;
-        profile->processes[process].end.boottime_ns = head->boottime_ns;
-    }
+    heap->is_made = true;
+    heap->made = (uint32_t)profile->heap_count;
     builder->dump_capacities[profile->heap_count] = 0;
-    struct profile_heap *heap = &profile->heaps[profile->heap_count++];
-    *heap = (struct profile_heap){
-        .process = process,
-        .name = head->heap != NULL ? head->heap : builder_text(builder, "libc.malloc", 11),
-        .interval_bytes = head->interval_bytes,
-        .first_interval_bytes = head->interval_bytes,
-        .start_boottime_ns = head->start_boottime_ns,
-        .unknown = head->unknown | (head->peak_bytes > 0 ? 0 : PROFILE_UNKNOWN_PEAK),
-    };
-    heap->unfinished = head->unfinished;
-    struct trace_heap_dump *status = &heap->status;
+    struct profile_heap *made = &profile->heaps[profile->heap_count++];
+    *made = (struct profile_heap){0};
+    return made;
+}
+
+static void set_process(struct profile_process *process, const struct heap_figures_head *head)
+{
+    if (head->name != NULL)
+        process->name = head->name;
+    if (head->command != NULL)
+        process->command = head->command;
+    process->mean_processes = head->mean_processes;
+    if (!head->has_end)
+        return;
+    process->has_end = true;
+    process->end = head->end;
+    process->end.pid = head->pid;
+    process->end.boottime_ns = head->boottime_ns;
+}
+
+static void set_status(struct trace_heap_dump *status, const struct heap_figures_head *head,
+                       const char *name)
+{
     *status = head->losses;
     status->pid = head->pid;
-    status->heap_name = heap->name;
+    status->heap_name = name;
     status->interval_bytes = head->interval_bytes;
     status->first_interval_bytes = head->interval_bytes;
     status->start_timestamp_ns = head->start_boottime_ns;
@@ -136,10 +140,49 @@ static struct profile_heap *make_heap(struct builder *builder, const struct heap
     status->peak_timestamp_ns = head->peak_boottime_ns;
     status->exit_status = -1;
     status->remark = head->remark;
-    return heap;
 }
 
-int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_head *head)
+/* Make the process and the heap, unless they are there, and set what the head says of them. */
+static struct profile_heap *set_heap(struct heap_figures *heap,
+                                     const struct heap_figures_head *head)
+{
+    struct builder *builder = heap->builder;
+    uint32_t process = builder_process(builder, head->pid);
+    struct profile_heap *made = process == PROFILE_NONE ? NULL : make_heap(heap);
+    if (made == NULL) {
+        builder_fail(builder);
+        return NULL;
+    }
+    set_process(&builder->profile->processes[process], head);
+    made->process = process;
+    made->name = head->heap != NULL ? head->heap : builder_text(builder, "libc.malloc", 11);
+    made->interval_bytes = made->first_interval_bytes = head->interval_bytes;
+    made->start_boottime_ns = head->start_boottime_ns;
+    made->unknown = head->unknown | (head->peak_bytes > 0 ? 0 : PROFILE_UNKNOWN_PEAK);
+    made->unfinished = head->unfinished;
+    set_status(&made->status, head, made->name);
+    return made;
+}
+
+/* Move the samples to the dump. */
+static int take_samples(struct heap_figures *heap, struct profile_dump *dump)
+{
+    struct builder *builder = heap->builder;
+    for (size_t i = 0; i < heap->sample_count && builder->error == 0; i++) {
+        struct profile_sample *kept = builder_sample(builder);
+        if (kept == NULL)
+            break;
+        *kept = heap->samples[i];
+        dump->samples[dump->sample_count++] = kept;
+        trace_figures_add(&dump->total, &kept->figures);
+        heap->sample_of[kept->callsite] = 0;
+    }
+    dump->part_count = heap->part_count;
+    heap->sample_count = heap->part_count = 0;
+    return builder->error;
+}
+
+int heap_figures_add_dump(struct heap_figures *heap, const struct heap_figures_head *head)
 {
     struct builder *builder = heap->builder;
     struct profile_dump dump = {
@@ -156,26 +199,25 @@ int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_hea
         .earlier = head->earlier,
         .order = builder->dumps++,
     };
-    struct profile_heap *made = builder->error < 0 ? NULL : make_heap(builder, head);
+    struct profile_heap *made = builder->error < 0 ? NULL : set_heap(heap, head);
     if (made == NULL)
         return builder->error;
-    size_t index = (size_t)(made - builder->profile->heaps);
-    if (ARRAY_RESERVE(&made->dumps, &builder->dump_capacities[index], 0, 1) < 0 ||
+    if (made->dump_count > 0)
+        made->dumps[made->dump_count - 1].final = false;
+    if (ARRAY_RESERVE(&made->dumps, &builder->dump_capacities[heap->made], made->dump_count, 1) <
+            0 ||
         order_parts(heap) < 0 ||
         (dump.samples =
              reallocarray(NULL, heap->sample_count + 1, sizeof(struct profile_sample *))) == NULL)
         return builder_fail(builder);
-    for (size_t i = 0; i < heap->sample_count && builder->error == 0; i++) {
-        struct profile_sample *kept = builder_sample(builder);
-        if (kept == NULL)
-            break;
-        *kept = heap->samples[i];
-        dump.samples[dump.sample_count++] = kept;
-        trace_figures_add(&dump.total, &kept->figures);
-    }
-    dump.part_count = heap->part_count;
+    int code = take_samples(heap, &dump);
     made->dumps[made->dump_count++] = dump;
-    return builder->error;
+    return code;
+}
+
+int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_head *head)
+{
+    return heap_figures_add_dump(heap, head);
 }
 
 void heap_figures_free(struct heap_figures *heap)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Builds one heap by callsite, for files that hold a single moment of a single process. The readers
- * of this folder add figures to callsites of a builder, and end with a profile.
+ * Builds one heap by callsite, for files that hold one process, and mostly a single moment of it.
+ * The readers of this folder add figures to callsites of a builder, and end with a profile.
  */
 #ifndef HEAPPROFD_IMPORT_HEAP_FIGURES_H
 #define HEAPPROFD_IMPORT_HEAP_FIGURES_H
@@ -19,6 +19,8 @@ struct heap_figures {
         struct profile_part part;
     } * parts;
     size_t part_count, part_capacity;
+    bool is_made; /* the profile has the heap, and at least one dump */
+    uint32_t made;
 };
 
 /* Return the sample of a callsite, for additions until the next call. NULL: no memory. */
@@ -50,13 +52,16 @@ struct heap_figures_head {
     struct trace_heap_dump losses; /* only the losses (trace/losses.h) and unseen_allocator */
     bool incomplete, disagrees;    /* as in profile_dump */
     struct memory_unexplained unexplained;
-    bool unfinished;               /* as in profile_heap */
-    uint32_t unknown;              /* enum profile_unknown; if it includes the peak, the peak is
-                                    * 0 */
+    bool unfinished;  /* as in profile_heap */
+    uint32_t unknown; /* enum profile_unknown; if it includes the peak, the peak is
+                       * 0 */
 };
 /* Make the process, its heap and the only dump. The profile takes over the samples. Return 0 or
  * -ENOMEM. */
 int heap_figures_finish(struct heap_figures *heap, const struct heap_figures_head *head);
+/* The same for a file with several moments: add a dump, later than those before it. What is not of
+ * the dump is taken from the last head. Samples begin anew. */
+int heap_figures_add_dump(struct heap_figures *heap, const struct heap_figures_head *head);
 void heap_figures_free(struct heap_figures *heap);
 
 /* The allocations that `samples` samples of an average size represent at an interval, in *count and

@@ -180,6 +180,15 @@ static int take_field(struct pprof_file *file, const struct proto_field *field)
                                              &file->earlier) == 0
                    ? 0
                    : -EBADMSG;
+    case PPROF_PROFILE_DROP_FRAMES:
+        file->drop_frames = field->value;
+        break;
+    case PPROF_PROFILE_KEEP_FRAMES:
+        file->keep_frames = field->value;
+        break;
+    case PPROF_PROFILE_DEFAULT_SAMPLE_TYPE:
+        file->default_type = field->value;
+        break;
     case PPROF_PROFILE_PERIOD:
         file->period = field->value;
         break;

@@ -44,7 +44,8 @@ struct pprof_file {
     size_t comment_count, comment_capacity;
     struct pprof_value_type period_type;
     uint64_t period, time_nanos, duration_nanos;
-    bool is_of_period; /* one of our files about one period */
+    uint64_t drop_frames, keep_frames, default_type; /* strings */
+    bool is_of_period;                               /* one of our files about one period */
     struct pprof_earlier {
         struct profile_earlier earlier;
         double period_sampled_bytes, period_sampled_calls;

@@ -169,7 +169,112 @@ int pprof_reading_take_mappings(struct pprof_reading *reading)
     return reading->builder->error;
 }
 
+/* --- names of this machine --- */
+
+static bool has_line(const struct pprof_reading *reading, const struct pprof_location *location)
+{
+    struct proto_span message = location->message;
+    const struct pprof_function *function;
+    uint32_t line;
+    return next_line(reading, &message, &function, &line) != 0;
+}
+
+/* Return the place of a location in its module. PROFILE_NONE as *module: it has none with a file.
+ */
+static uint64_t place_of(const struct pprof_reading *reading, const struct pprof_location *location,
+                         uint32_t *module)
+{
+    const struct pprof_mapping *mapping = mapping_of(reading, location);
+    uint64_t load_bias;
+    *module = mapping == NULL || mapping->limit == 0
+                  ? PROFILE_NONE
+                  : reading->modules[mapping - reading->file.mappings];
+    if (*module == PROFILE_NONE)
+        return 0;
+    return local_names_place(reading->local, *module, offset_in(mapping, location->address),
+                             &load_bias);
+}
+
+static void find_modules(struct pprof_reading *reading)
+{
+    for (size_t i = 0; i < reading->file.mapping_count && reading->builder->error == 0; i++) {
+        const struct pprof_mapping *mapping = &reading->file.mappings[i];
+        const char *path = pprof_reading_text(reading, mapping->file);
+        uint32_t build_id = build_id_of(reading, mapping->build_id);
+        reading->modules[i] =
+            *path == '/' && mapping->limit > 0
+                ? local_names_module(reading->local, path, reading->builder->strings[build_id])
+                : PROFILE_NONE;
+    }
+}
+
+int pprof_reading_find_names(struct pprof_reading *reading, struct trace_source *source,
+                             struct error *error)
+{
+    uint32_t module;
+    if (trace_source_check(source, error) < 0)
+        return -EFBIG;
+    find_modules(reading);
+    for (size_t i = 0; i < reading->file.location_count && reading->builder->error == 0; i++) {
+        const struct pprof_location *location = &reading->file.locations[i];
+        if (has_line(reading, location))
+            continue;
+        uint64_t place = place_of(reading, location, &module);
+        if (module != PROFILE_NONE && local_names_add(reading->local, module, place) < 0)
+            builder_fail(reading->builder);
+    }
+    int code =
+        reading->builder->error < 0 ? reading->builder->error : local_names_find(reading->local);
+    trace_source_measure_again(source);
+    return code;
+}
+
 /* --- locations --- */
+
+/* Append a frame, which the file calls `shown`; NULL: as its linkage name says. */
+static int add_frame(struct pprof_reading *reading, uint32_t frame, const char *shown)
+{
+    size_t frames = reading->builder->profile->frame_count, had = reading->name_capacity;
+    if (frame == PROFILE_NONE ||
+        ARRAY_RESERVE(&reading->frames, &reading->frame_capacity, reading->frame_count, 1) < 0 ||
+        (frames > had &&
+         ARRAY_RESERVE(&reading->names, &reading->name_capacity, had, frames - had) < 0))
+        return builder_fail(reading->builder);
+    if (reading->name_capacity > had)
+        memset(reading->names + had, 0, (reading->name_capacity - had) * sizeof(*reading->names));
+    reading->frames[reading->frame_count++] = frame;
+    if (reading->names[frame] == NULL)
+        reading->names[frame] = shown;
+    return 0;
+}
+
+/* Append the frames of a location without lines, by the names that this machine has for it. Set
+ * *dropped to the number of the last one that is to be dropped. Return their number, or a negative
+ * errno. */
+static int put_local_frames(struct pprof_reading *reading, const struct pprof_location *location,
+                            size_t *dropped)
+{
+    uint32_t module, count;
+    if (reading->local == NULL)
+        return 0;
+    uint64_t place = place_of(reading, location, &module);
+    if (module == PROFILE_NONE)
+        return 0;
+    const struct pprof_mapping *mapping = mapping_of(reading, location);
+    size_t index = (size_t)(mapping - reading->file.mappings);
+    uint64_t rel_pc = offset_in(mapping, location->address) + reading->load_bias[index];
+    const struct local_name *names = local_names_of(reading->local, module, place, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t frame = builder_frame(reading->builder, reading->mappings[index], rel_pc,
+                                       names[i].name, names[i].file, names[i].line);
+        if (add_frame(reading, frame, NULL) < 0)
+            return reading->builder->error;
+        if (reading->drop.has_drop &&
+            pprof_drop_matches(&reading->drop, reading->builder->strings[names[i].name]))
+            *dropped = i + 1;
+    }
+    return (int)count;
+}
 
 static int put_frame(struct pprof_reading *reading, const struct pprof_location *location,
                      const struct pprof_function *function, uint32_t line)
@@ -195,18 +300,13 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
     uint32_t frame =
         builder_frame(reading->builder, mapping == NULL ? PROFILE_NONE : reading->mappings[index],
                       rel_pc, name, source_file, line);
-    size_t frames = reading->builder->profile->frame_count, had = reading->name_capacity;
-    if (frame == PROFILE_NONE ||
-        ARRAY_RESERVE(&reading->frames, &reading->frame_capacity, reading->frame_count, 1) < 0 ||
-        (frames > had &&
-         ARRAY_RESERVE(&reading->names, &reading->name_capacity, had, frames - had) < 0))
-        return builder_fail(reading->builder);
-    if (reading->name_capacity > had)
-        memset(reading->names + had, 0, (reading->name_capacity - had) * sizeof(*reading->names));
-    reading->frames[reading->frame_count++] = frame;
-    if (reading->names[frame] == NULL)
-        reading->names[frame] = shown;
-    return 0;
+    return add_frame(reading, frame, shown);
+}
+
+static bool is_dropped(struct pprof_reading *reading, const struct pprof_function *function)
+{
+    return reading->drop.has_drop && function != NULL &&
+           pprof_drop_matches(&reading->drop, pprof_reading_text(reading, function->name));
 }
 
 const struct pprof_location_frames *pprof_reading_frames(struct pprof_reading *reading, uint64_t id)
@@ -222,13 +322,26 @@ const struct pprof_location_frames *pprof_reading_frames(struct pprof_reading *r
     int status;
     if (made->count > 0)
         return made;
-    size_t first = reading->frame_count;
+    size_t first = reading->frame_count, lines = 0, dropped = 0;
     while ((status = next_line(reading, &message, &function, &line)) > 0) {
         if (put_frame(reading, location, function, line) < 0)
             return NULL;
+        lines++;
+        if (is_dropped(reading, function))
+            dropped = lines;
+    }
+    if (status < 0)
+        return NULL;
+    if (reading->frame_count == first) {
+        status = put_local_frames(reading, location, &dropped);
+        lines = status > 0 ? (size_t)status : 0;
     }
     if (status < 0 || (reading->frame_count == first && put_frame(reading, location, NULL, 0) < 0))
         return NULL;
+    if (dropped > 0)
+        made->dropped = dropped == lines ? PPROF_DROPPED : PPROF_DROPPED_INSIDE;
+    if (made->dropped == PPROF_DROPPED_INSIDE)
+        first += dropped;
     made->first = first;
     made->count = (uint32_t)(reading->frame_count - first);
     return made;

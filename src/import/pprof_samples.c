@@ -162,10 +162,29 @@ static struct trace_figures make_figures(const struct pprof_reading *reading, co
 static struct trace_figures period_figures_of(const double *values,
                                               const struct sampling sampling[2])
 {
-    struct heap_estimate allocated =
-        estimate_of_sampling(values[PPROF_ALLOC_SPACE], &sampling[0]);
+    struct heap_estimate allocated = estimate_of_sampling(values[PPROF_ALLOC_SPACE], &sampling[0]);
     struct heap_estimate live = estimate_of_sampling(values[PPROF_SPACE], &sampling[1]);
     return heap_figures_of_period(&allocated, &live);
+}
+
+/* Add a sample's value to the columns that it belongs to. */
+static void take_value(struct pprof_reading *reading, size_t index, int64_t value, double *values)
+{
+    if (index >= reading->file.type_count || index >= PPROF_VALUES_MAX)
+        return;
+    unsigned columns = reading->columns_of[index];
+    reading->is_elsewhere |= columns == 0 && value != 0;
+    for (unsigned column = 0; column < PPROF_COLUMNS; column++)
+        if ((columns >> column & 1) != 0 && reading->has[column])
+            values[column] += (double)value * reading->factor_of[index];
+}
+
+static bool is_zero(const double *values)
+{
+    for (unsigned column = 0; column < PPROF_COLUMNS; column++)
+        if (values[column] != 0)
+            return false;
+    return true;
 }
 
 /* Read the fields of a sample. */
@@ -198,10 +217,7 @@ static int read_sample(struct pprof_reading *reading, struct proto_span span, do
                     return reading->builder->error;
                 continue;
             }
-            if (value < reading->file.type_count && value < PPROF_VALUES_MAX &&
-                reading->column_of[value] >= 0)
-                values[reading->column_of[value]] = (double)(int64_t)number;
-            value++;
+            take_value(reading, value++, (int64_t)number, values);
         }
     }
     return status < 0 ? error_set(error, -EBADMSG, "a malformed sample") : 0;
@@ -217,7 +233,13 @@ static int take_sample(struct pprof_reading *reading, struct proto_span span, st
     uint32_t callsite = PROFILE_NONE;
     part.type = part.context = reading->builder->strings[0];
     reading->id_count = 0;
+    reading->is_elsewhere = false;
     int code = read_sample(reading, span, values, &part, &thread, &labelled, sampling, error);
+    /* All that it has are values of other types: of the stacks that freed memory, for example. */
+    if (code == 0 && reading->is_elsewhere && is_zero(values))
+        return 0;
+    if (code == 0)
+        code = pprof_drop_apply(reading, error);
     if (code == 0)
         code = find_callsite(reading, &callsite, error);
     if (code < 0)

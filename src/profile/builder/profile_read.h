@@ -21,6 +21,9 @@ struct profile_read_options {
     /* Apart from `native`, for import_profile(): */
     const struct profile_filter *filter; /* NULL: keep everything */
     bool only_regular;                   /* refuse pipes and devices, which may never end */
+    /* Name the addresses of files that have no names from this machine's programs; import_profile()
+     * does it always. */
+    bool find_names;
     /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;

@@ -1,0 +1,245 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""pprof files of others have the figures and the frames that `go tool pprof` shows.
+
+    import_pprof.py CASE
+"""
+
+import gzip
+import json
+import os
+import re
+import subprocess
+import tempfile
+
+from harness import BUILD, TOOL, check, main, need, skip
+from pprof_bytes import Pprof
+
+TRACECONV = os.path.join(BUILD, "traceconv")
+STACK = ["leaf", "inner", "caller", "main"]
+
+
+def run(*command, **options):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=100, **options)
+
+
+def write(directory, name, data):
+    path = os.path.join(directory, name)
+    with open(path, "wb") as file:
+        file.write(data if isinstance(data, bytes) else data.bytes())
+    return path
+
+
+def report(path):
+    done = run(TOOL, "report", "--json", path)
+    check(done.returncode == 0, f"report {os.path.basename(path)}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def total(path, view="space"):
+    return report(path)["heaps"][0]["total"][view]["estimate"]
+
+
+def names(path):
+    """Return the stacks of a file, the innermost function first."""
+    done = run(TRACECONV, "collapsed", path)
+    check(done.returncode == 0, f"collapsed {os.path.basename(path)}: {done.stderr}")
+    return sorted(line.rsplit(" ", 1)[0].split(";")[::-1] for line in done.stdout.splitlines())
+
+
+def of_go(directory, path, index, unit="B"):
+    """Return the total and the functions with their own figures, as go tool pprof has them."""
+    need("go")
+    environment = dict(os.environ, HOME=directory, PPROF_TMPDIR=directory)
+    done = run("go", "tool", "pprof", "-top", "-symbolize=none", "-nodefraction=0", "-edgefraction=0", "-unit=" + unit,
+               "-sample_index=" + index, path, env=environment)
+    whole = re.search(r"of (-?[\d.]+)\w* total", done.stdout)
+    check(whole is not None, f"go tool pprof prints no total: {done.stdout}{done.stderr}")
+    rows = dict((name, float(value)) for value, name in
+                re.findall(r"^ *(-?[\d.]+)\w* +-?[\d.]+% +-?[\d.]+% +-?[\d.]+\w* +-?[\d.]+% +(.*)$", done.stdout, re.M))
+    return float(whole.group(1)), {name: value for name, value in rows.items() if value}
+
+
+def test_units(directory):
+    """Values and the interval are in the units that the file names."""
+    for unit, factor in (("bytes", 1), ("B", 1), ("kilobytes", 1 << 10), ("kb", 1 << 10), ("MB", 1 << 20),
+                         ("megabyte", 1 << 20), ("GB", 1 << 30)):
+        file = Pprof([("objects", "count"), ("space", unit)], 4, "kilobytes").sample(STACK, [3, 7])
+        path = write(directory, "units.pb", file)
+        check(total(path) == 7 * factor, f"{unit}: {total(path)} bytes")
+        check(total(path) == of_go(directory, path, "space")[0], f"{unit}: go tool pprof has another total")
+        heap = report(path)["heaps"][0]
+        check(heap["interval_bytes"] == 4096 and total(path, "objects") == 3, f"{unit}: {heap['interval_bytes']}")
+
+
+def test_drop(directory):
+    """Functions that the file drops go, with what they call, unless no other function called them."""
+    drop = r"malloc|tcmalloc::.*|operator new(\[\])?|(?:__)?posix_memalign|x\d|runtime\..*"
+    stacks = [
+        (["f1", "tcmalloc::allocate(unsigned long)", "operator new[](unsigned long)", "caller", "main"], ["caller", "main"]),
+        (["malloc", "x7", "main"], ["main"]),
+        (["keep", "malloc", "runtime.panic", "main"], ["keep", "malloc", "runtime.panic", "main"]),
+        ([("a", "malloc", "outer"), "main"], ["outer", "main"]),
+        (["malloc"], ["malloc"]),
+        (["g(int)", "mallocs", "main"], ["g(int)", "mallocs", "main"]),
+    ]
+    file = Pprof([("space", "bytes")]).number(7, drop).number(8, r"runtime\.panic|malloc_is_kept")
+    for i, (stack, _) in enumerate(stacks):
+        file.sample(stack, [1 << i])
+    path = write(directory, "drop.pb", file)
+    expected = sorted(list(kept) for _, kept in stacks)
+    # Below the function that is kept, malloc is dropped.
+    expected = sorted(["runtime.panic", "main"] if "keep" in kept else kept for kept in expected)
+    check(names(path) == expected, f"{names(path)}, not {expected}")
+    _, rows = of_go(directory, path, "space")
+    ours = {}
+    for line in run(TRACECONV, "collapsed", path).stdout.splitlines():
+        stack, value = line.rsplit(" ", 1)
+        leaf = re.sub(r"\(.*", "", stack.split(";")[-1])
+        ours[leaf] = ours.get(leaf, 0) + int(value)
+    theirs = {re.sub(r" ?\(.*", "", name): value for name, value in rows.items()}
+    check(ours == theirs, f"own figures {ours}, go tool pprof has {theirs}")
+    bad = Pprof([("space", "bytes")]).number(7, "a{1000}{1000}").sample(STACK, [1])
+    said = report(write(directory, "bad.pb", bad))
+    check("drop_frames" in said["warning"] and names(os.path.join(directory, "bad.pb")) == [STACK],
+          f"an expression that costs too much: {said['warning']!r}")
+
+
+def test_difference(directory):
+    """Values below 0 are shown as they are."""
+    file = Pprof([("objects", "count"), ("space", "bytes")], 524288)
+    file.sample(["shrank", "main"], [-5, -5000]).sample(["grew", "main"], [2, 3000])
+    path = write(directory, "difference.pb", file)
+    said = report(path)
+    heap = said["heaps"][0]
+    check("1 of 2 callsites have negative values" in said["warning"], said["warning"])
+    check(total(path) == -2000 and total(path, "objects") == -3, f"{heap['total']}")
+    figures = sorted(site["space"]["estimate"] for site in heap["callsites"])
+    check(figures == [-5000, 3000] and heap["total"]["space"]["low95"] is None, f"{heap['callsites']}")
+    _, rows = of_go(directory, path, "space")
+    check(rows == {"shrank": -5000, "grew": 3000}, f"go tool pprof has {rows}")
+    text = run(TOOL, "report", path).stdout
+    check(re.search(r"−5.00 kB +−62\.5% .*−5 .*shrank", text) is not None
+          and text.index("shrank") < text.index("grew"), text)
+    again = os.path.join(directory, "again")
+    check(run(TRACECONV, "profile", "--output", again, path).returncode == 0, "it is not converted")
+    _, rows = of_go(directory, os.path.join(again, os.listdir(again)[0]), "space")
+    check(rows == {"shrank": -5000, "grew": 3000}, f"converted, it has {rows}")
+
+
+def test_counts_alone(directory):
+    """A file that only counts allocations has no bytes."""
+    path = write(directory, "counts.pb", Pprof([("alloc_objects", "count")], 512).sample(STACK, [5]))
+    heap = report(path)["heaps"][0]
+    check(heap["untold"] == ["space", "objects", "alloc_space", "max"], f"{heap['untold']}")
+    figures = heap["total"]
+    check(figures["alloc_objects"] == {"estimate": 5, "low95": None, "high95": None}
+          and figures["alloc_space"]["estimate"] is None and figures["space"]["estimate"] is None, f"{figures}")
+    text = run(TOOL, "report", path).stdout
+    check("5 allocations ± unknown; their bytes are not in the file" in text and "exact" not in text
+          and " 0 B" not in text, text)
+    done = run(TOOL, "query", "--json", path, "select alloc_size as bytes, alloc_count as count from hp_total")
+    check(json.loads(done.stdout or "[]") == [{"bytes": None, "count": 5}], f"SQL has {done.stdout}{done.stderr}")
+
+
+def test_names(directory):
+    """The types of other profilers are those of a heap."""
+    files = [
+        # ddprof and Datadog's others
+        ([("alloc-samples", "count"), ("alloc-space", "bytes"), ("inuse-objects", "count"), ("inuse-space", "bytes")],
+         [5, 1000, 2, 400], {"alloc_objects": 5, "alloc_space": 1000, "objects": 2, "space": 400}),
+        ([("alloc-samples", "count"), ("alloc-size", "bytes")], [5, 1000], {"alloc_objects": 5, "alloc_space": 1000}),
+        ([("heap-live-samples", "count"), ("heap-live-size", "bytes")], [5, 1000], {"objects": 5, "space": 1000}),
+        ([("cpu", "nanoseconds"), ("heap-space", "bytes")], [9, 1000], {"space": 1000}),
+        # .NET of Pyroscope
+        ([("cpu", "nanoseconds"), ("alloc_samples", "count"), ("alloc_size", "bytes")], [9, 5, 1000],
+         {"alloc_objects": 5, "alloc_space": 1000}),
+        # Java
+        ([("alloc_in_new_tlab_objects", "count"), ("alloc_in_new_tlab_bytes", "bytes"),
+          ("alloc_outside_tlab_objects", "count"), ("alloc_outside_tlab_bytes", "bytes")], [5, 1000, 1, 70],
+         {"alloc_objects": 6, "alloc_space": 1070}),
+        # tcmalloc: lifetimes, of which the last are of what was not freed
+        ([("allocated_objects", "count"), ("allocated_space", "bytes"), ("deallocated_objects", "count"),
+          ("deallocated_space", "bytes"), ("censored_allocated_objects", "count"), ("censored_allocated_space", "bytes")],
+         [5, 1000, 0, 0, 2, 400], {"alloc_objects": 7, "alloc_space": 1400, "objects": 2, "space": 400}),
+        # one type only
+        ([("inuse_space", "bytes")], [400], {"space": 400}),
+        ([("alloc_space", "bytes")], [400], {"alloc_space": 400}),
+        # unknown, but in bytes
+        ([("gpu-memory", "kilobytes")], [4], {"space": 4096}),
+        ([("samples", "count"), ("jvm allocations", "bytes")], [4, 77], {"alloc_space": 77}),
+    ]
+    for types, values, expected in files:
+        path = write(directory, "names.pb", Pprof(types).sample(STACK, values))
+        heap = report(path)["heaps"][0]
+        found = {view: heap["total"][view]["estimate"] for view in ("alloc_objects", "alloc_space", "objects", "space")}
+        check({view: value for view, value in found.items() if value is not None} == expected, f"{types}: {found}")
+    # The stacks that freed are not those that allocated.
+    lifetimes = files[6][0]
+    path = write(directory, "lifetimes.pb",
+                 Pprof(lifetimes).sample(STACK, [5, 1000, 0, 0, 0, 0]).sample(["free", "main"], [0, 0, 5, 1000, 0, 0]))
+    check(names(path) == [] and "free < main" not in run(TOOL, "report", path).stdout,
+          "a stack that freed is shown")
+    # tcmalloc's profile of allocations is told by its default.
+    path = write(directory, "allocations.pb",
+                 Pprof([("objects", "count"), ("space", "bytes")]).number(10, 1000000000).number(14, "objects")
+                 .sample(STACK, [5, 1000]))
+    heap = report(path)["heaps"][0]
+    check(heap["total"]["alloc_space"]["estimate"] == 1000 and heap["untold"] == ["space", "objects", "max"],
+          f"{heap['total']}")
+    done = run(TOOL, "report", write(directory, "cpu.pb", Pprof([("samples", "count"), ("cpu", "nanoseconds")])
+                                     .sample(STACK, [1, 2])))
+    check(done.returncode == 1 and "its sample types are samples, cpu" in done.stderr, done.stderr)
+
+
+def test_packings(directory):
+    """What is packed twice or with LZ4 is unpacked; three times is not."""
+    plain = Pprof([("space", "bytes")]).sample(STACK, [400]).number(7, "x" * 300000).bytes()
+    path = write(directory, "plain.pb", plain)
+    once, twice = gzip.compress(plain), gzip.compress(gzip.compress(plain))
+    for name, data in (("gzip", once), ("gzip in gzip", twice)):
+        check(total(write(directory, "packed.pb", data)) == 400, f"{name} is not unpacked")
+    done = run(TOOL, "report", write(directory, "packed.pb", gzip.compress(twice)))
+    check(done.returncode == 1 and "unknown format" in done.stderr, done.stderr)
+    if run("sh", "-c", "command -v lz4").returncode != 0:
+        skip("lz4 is not installed")
+    packed = os.path.join(directory, "packed.lz4")
+    options = [["-1"], ["-9", "-BD"], ["-B4", "-BX"], ["--no-frame-crc"], ["-B4D", "--content-size"]]
+    for option in options:
+        done = run("lz4", "-q", "-f", *option, path, packed)
+        check(done.returncode == 0 and total(packed) == 400, f"lz4 {option}: {done.stderr}")
+    with open(packed, "rb") as file:
+        data = file.read()
+    check(total(write(directory, "two", gzip.compress(data))) == 400, "LZ4 in gzip is not unpacked")
+    for cut, words in ((data[:-9], "cut off"), (data[:30] + b"\xff" + data[31:], "damaged"),
+                       (data[:5] + b"\x70" + data[6:], "LZ4")):
+        done = run(TOOL, "report", write(directory, "bad.lz4", cut))
+        check(done.returncode == 1 and "LZ4" in done.stderr, f"{words}: {done.stderr}")
+
+
+def test_locations(directory):
+    """A location without a line gets the names that the present file of its path has."""
+    source, program = os.path.join(directory, "a.c"), os.path.join(directory, "a")
+    with open(source, "w") as file:
+        file.write("int inner(int x) { return x + 1; }\nint main(void) { return inner(1); }\n")
+    check(run("cc", "-g", "-O0", source, "-o", program).returncode == 0, "cannot build")
+    listing = run("nm", program).stdout
+    address = int(re.search(r"^(\w+) T inner$", listing, re.M).group(1), 16)
+    header = run("readelf", "-lW", program).stdout
+    offset, virtual = [int(number, 16) for number in
+                       re.search(r"LOAD +(0x\w+) (0x\w+) .* R E ", header).groups()]
+    from perfetto_bytes import field, varint
+    start = 0x7F0000001000
+    strings = ["", "space", "bytes", program]
+    data = (field(1, field(1, 1) + field(2, 2)) + field(2, field(1, varint(1)) + field(2, varint(400)))
+            + field(3, field(1, 1) + field(2, start) + field(3, start + 0x1000) + field(4, offset) + field(5, 3))
+            + field(4, field(1, 1) + field(2, 1) + field(3, start + address - virtual))
+            + b"".join(field(6, text) for text in strings))
+    check(names(write(directory, "raw.pb", data)) == [["inner [a]"]] or
+          names(os.path.join(directory, "raw.pb")) == [["inner"]], f"{names(os.path.join(directory, 'raw.pb'))}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made_directory:
+        main(made_directory)
