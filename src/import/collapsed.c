@@ -14,6 +14,12 @@
 #define FRAMES_MAX (1u << 16)
 #define CALLSITES_MAX (1u << 25)
 
+struct reading {
+    struct heap_figures heap;
+    struct line_reader lines;
+    size_t lines_read, lines_of_two; /* with two numbers */
+};
+
 /* Find the callsite of a stack. Return 0 or a negative errno; -ENOMEM leaves *error alone. */
 static int find_callsite(struct builder *builder, char *at, char *end, uint32_t *callsite,
                          struct error *error)
@@ -39,9 +45,20 @@ static int find_callsite(struct builder *builder, char *at, char *end, uint32_t 
     }
 }
 
-/* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
-static int take_line(struct heap_figures *heap, char *line, size_t length, struct error *error)
+/* Return whether the text before a line's number ends in a number, too: a comparison of two
+ * profiles, as difffolded.pl writes it, has two in each line. */
+static bool has_two_numbers(const char *line, const char *end)
 {
+    const char *number = end;
+    while (number > line && isdigit((unsigned char)number[-1]))
+        number--;
+    return number < end && number > line + 1 && isspace((unsigned char)number[-1]);
+}
+
+/* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
+static int take_line(struct reading *reading, char *line, size_t length, struct error *error)
+{
+    struct heap_figures *heap = &reading->heap;
     char *end = line + length, *number, *after;
     uint32_t callsite;
     while (end > line && isspace((unsigned char)end[-1]))
@@ -58,6 +75,8 @@ static int take_line(struct heap_figures *heap, char *line, size_t length, struc
         ;
     if (end == line)
         return error_set(error, -EBADMSG, "there is no stack before the number");
+    reading->lines_read++;
+    reading->lines_of_two += has_two_numbers(line, end);
     int code = find_callsite(heap->builder, line, end, &callsite, error);
     if (code < 0)
         return code;
@@ -68,43 +87,49 @@ static int take_line(struct heap_figures *heap, char *line, size_t length, struc
     return 0;
 }
 
-static int take_lines(struct heap_figures *heap, struct line_reader *lines, struct error *error)
+static int take_lines(struct reading *reading, struct error *error)
 {
     struct error problem = {0};
     char *line;
     size_t length;
     int code;
-    while ((code = line_reader_next(lines, &line, &length, error)) > 0) {
-        code = take_line(heap, line, length, &problem);
-        if (heap->builder->error < 0)
-            return heap->builder->error;
+    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
+        code = take_line(reading, line, length, &problem);
+        if (reading->heap.builder->error < 0)
+            return reading->heap.builder->error;
         if (code < 0)
             return error_set(error, code, "line %llu of the collapsed stacks: %s",
-                             (unsigned long long)lines->number, problem.message);
+                             (unsigned long long)reading->lines.number, problem.message);
     }
+    if (code == 0 && reading->lines_of_two > 0 && reading->lines_of_two == reading->lines_read)
+        return error_set(error, -EINVAL,
+                         "all %zu lines have two numbers: this is a comparison of two profiles, as "
+                         "difffolded.pl writes it, and not a profile; heap_profile diff compares "
+                         "the two files that it was made from",
+                         reading->lines_read);
     return code;
 }
 
 struct profile *import_collapsed(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error)
 {
-    struct heap_figures heap = {.builder = builder_new(options)};
-    struct line_reader lines = {.source = source};
+    struct reading reading = {.heap.builder = builder_new(options), .lines.source = source};
+    struct builder *builder = reading.heap.builder;
     struct heap_figures_head head = {.unknown = PROFILE_UNKNOWN_ALLOCATED | PROFILE_UNKNOWN_COUNTS |
                                                 PROFILE_UNKNOWN_TEMPORARY,
                                      .remark = "These are collapsed stacks: their numbers count as "
                                                "live bytes; counts and frees are unknown."};
-    int code = heap.builder == NULL ? -ENOMEM : 0;
+    int code = builder == NULL ? -ENOMEM : 0;
     if (code == 0) {
-        head.heap = builder_text(heap.builder, "heap", 4);
-        code = take_lines(&heap, &lines, error);
+        head.heap = builder_text(builder, "heap", 4);
+        code = take_lines(&reading, error);
     }
     if (code == 0)
-        code = heap_figures_finish(&heap, &head);
-    struct profile *profile = builder_end(heap.builder, &code, NULL);
+        code = heap_figures_finish(&reading.heap, &head);
+    struct profile *profile = builder_end(builder, &code, NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the collapsed stacks");
-    heap_figures_free(&heap);
-    line_reader_free(&lines);
+    heap_figures_free(&reading.heap);
+    line_reader_free(&reading.lines);
     return profile;
 }

@@ -12,6 +12,9 @@
 #include "trace/proto_cursor.h"
 #include "trace/read/trace_source.h"
 
+/* The first byte of a trace: the key of a packet. */
+#define TRACE_BYTE 0x0a
+
 /* Enough for the first line of collapsed stacks, which may be deep. */
 #define PEEK_BYTES (64u * 1024u)
 
@@ -55,25 +58,69 @@ static bool is_pprof(struct proto_span span)
     return false;
 }
 
-/* Return whether the text is like "main;f 12": a text, a blank and a number. If the line is longer
- * than the available bytes, a semicolon in its text is sufficient. */
-static bool is_collapsed(const char *text, size_t length, bool whole)
+static bool is_printable(const char *text, size_t length)
 {
-    const char *newline = memchr(text, '\n', length);
-    size_t end = newline == NULL ? length : (size_t)(newline - text);
-    for (size_t i = 0; i < end; i++) {
+    for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c < ' ' && c != '\t' && c != '\r')
             return false;
     }
-    if (newline == NULL && !whole)
-        return length > 0 && memchr(text, ';', length) != NULL;
+    return true;
+}
+
+/* Return whether a line is like "main;f 12": a text, a blank and a number. */
+static bool is_collapsed_line(const char *text, size_t end)
+{
+    if (!is_printable(text, end))
+        return false;
     while (end > 0 && isspace((unsigned char)text[end - 1]))
         end--;
     size_t digits = end;
     while (digits > 0 && (isdigit((unsigned char)text[digits - 1]) || text[digits - 1] == '.'))
         digits--;
-    return digits < end && digits > 1 && isspace((unsigned char)text[digits - 1]);
+    return digits < end && isdigit((unsigned char)text[digits]) && digits > 1 &&
+           isspace((unsigned char)text[digits - 1]);
+}
+
+/* Return whether the text is collapsed stacks: its first line has frames, or all lines are such
+ * lines. If the first line is longer than the available bytes, a semicolon in it is sufficient. */
+static bool is_collapsed(const char *text, size_t length, bool whole)
+{
+    const char *newline = memchr(text, '\n', length);
+    size_t end = newline == NULL ? length : (size_t)(newline - text);
+    bool has_frames = memchr(text, ';', end) != NULL;
+    if (newline == NULL && !whole)
+        return has_frames && is_printable(text, length);
+    if (!is_collapsed_line(text, end))
+        return false;
+    for (size_t at = end + 1; !has_frames && at < length; at = end + 1) {
+        newline = memchr(text + at, '\n', length - at);
+        end = newline == NULL ? length : (size_t)(newline - text);
+        bool is_cut = newline == NULL && !whole;
+        if (!is_cut && end > at && text[at] != '#' && text[at] != '\r' &&
+            !is_collapsed_line(text + at, end - at))
+            return false;
+    }
+    return true;
+}
+
+/* heaptrack's begin with "v 10400 3". */
+static bool is_heaptrack(const char *text, size_t length)
+{
+    const char *newline = memchr(text, '\n', length);
+    size_t end = newline == NULL ? length : (size_t)(newline - text);
+    return begins(text, length, "v 1") && is_collapsed_line(text, end);
+}
+
+/* Return whether the bytes are a text of some length: a packet of a trace has other bytes, too. */
+static bool is_text(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if ((c < ' ' && !isspace(c)) || c == 0x7f)
+            return false;
+    }
+    return length >= 64;
 }
 
 enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
@@ -82,13 +129,21 @@ enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
     struct proto_span span = {bytes, (const uint8_t *)bytes + length};
     if (is_pprof(span))
         return IMPORT_PPROF;
-    if (begins(text, length, "heap profile:") || begins(text, length, "heap_v2/"))
+    if (text_heap_begins(text, length))
         return IMPORT_TEXT_HEAP;
-    if (begins(text, length, "v 1") && is_collapsed(text, length, whole))
+    if (is_heaptrack(text, length))
         return IMPORT_HEAPTRACK;
+    if (massif_begins(text, length))
+        return IMPORT_MASSIF;
+    if (dhat_begins(text, length))
+        return IMPORT_DHAT;
     if (memory_infra_begins(text, length))
         return IMPORT_MEMORY_INFRA;
-    return is_collapsed(text, length, whole) ? IMPORT_COLLAPSED : IMPORT_TRACE;
+    if (is_collapsed(text, length, whole))
+        return IMPORT_COLLAPSED;
+    /* A trace is a list of packets: field 1 of a message. */
+    return length > 0 && (text[0] != TRACE_BYTE || is_text(text, length)) ? IMPORT_UNKNOWN
+                                                                          : IMPORT_TRACE;
 }
 
 enum import_kind import_kind_of_file(const char *path)
@@ -113,8 +168,36 @@ const char *import_kind_words(enum import_kind kind)
         [IMPORT_COLLAPSED] = "collapsed stacks",
         [IMPORT_TEXT_HEAP] = "a heap profile as text",
         [IMPORT_MEMORY_INFRA] = "Chrome's memory dumps",
+        [IMPORT_MASSIF] = "a profile of massif",
+        [IMPORT_DHAT] = "a profile of DHAT",
+        [IMPORT_UNKNOWN] = "a file of an unknown format",
     };
     return words[kind];
+}
+
+/* Report that a file is of no known format, and which are read. */
+static void refuse_unknown(const void *first, size_t length, const char *name, struct error *error)
+{
+    static const struct {
+        const char *magic, *words;
+    } others[] = {
+        {"packet {", "a trace as text, which traceconv binary converts"},
+        {"\x7f"
+         "ELF",
+         "a program, a library or a core dump"},
+        {"PERFILE2", "a recording of perf"},
+        {"JAVA PROFILE", "a heap dump of Java (hprof)"},
+        {"FLR", "a recording of Java's flight recorder"},
+    };
+    const char *words = "of an unknown format";
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (begins(first, length, others[i].magic))
+            words = others[i].words;
+    error_set(error, -EINVAL,
+              "%.300s is %s: read are traces, pprof, and the files of heaptrack, massif, DHAT, "
+              "gperftools, tcmalloc, jemalloc, Go (text) and Chrome (memory dumps), and collapsed "
+              "stacks",
+              name, words);
 }
 
 /*
@@ -172,6 +255,8 @@ static struct profile *read_source(struct trace_source *source, const char *name
         [IMPORT_COLLAPSED] = import_collapsed,
         [IMPORT_TEXT_HEAP] = import_text_heap,
         [IMPORT_MEMORY_INFRA] = import_memory_infra,
+        [IMPORT_MASSIF] = import_massif,
+        [IMPORT_DHAT] = import_dhat,
     };
     static const struct profile_read_options usual = {.demangling = DEMANGLE_FULL};
     struct error problem = {0};
@@ -184,6 +269,11 @@ static struct profile *read_source(struct trace_source *source, const char *name
         return NULL;
     }
     enum import_kind kind = import_kind_of(first, length, length < PEEK_BYTES);
+    if (kind == IMPORT_UNKNOWN) {
+        refuse_unknown(first, length, name, error);
+        trace_source_close(source);
+        return NULL;
+    }
     if (kind == IMPORT_TRACE)
         return filter_profile(profile_read_source(source, name, options, error), name, options,
                               error);
@@ -207,12 +297,15 @@ static struct profile *read_source(struct trace_source *source, const char *name
 struct profile *import_profile(const char *path, const struct profile_read_options *options,
                                struct error *error)
 {
-    bool only_regular = options != NULL && options->only_regular;
+    struct profile_read_options naming = {.demangling = DEMANGLE_FULL};
+    if (options != NULL)
+        naming = *options;
+    naming.find_names = true;
     struct trace_source *source =
-        only_regular ? trace_source_open_file(path, error) : trace_source_open(path, error);
+        naming.only_regular ? trace_source_open_file(path, error) : trace_source_open(path, error);
     if (source == NULL)
         return NULL;
-    return read_source(source, strcmp(path, "-") == 0 ? "standard input" : path, options, error);
+    return read_source(source, strcmp(path, "-") == 0 ? "standard input" : path, &naming, error);
 }
 
 struct profile *import_profile_bytes(const void *bytes, size_t length,

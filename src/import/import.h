@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens every kind of heap profile as a profile: a trace, or a file of another profiler. The file's
- * first bytes decide its format (docs/formats.md); gzip and zstd are unpacked.
+ * first bytes decide its format (docs/formats.md); gzip, zstd and LZ4 are unpacked.
  */
 #ifndef HEAPPROFD_IMPORT_IMPORT_H
 #define HEAPPROFD_IMPORT_IMPORT_H
 
 #include "profile/builder/profile_read.h"
 
-/* Like profile_read(), for any of these files. */
+/* Like profile_read(), for any of these files. Addresses without names get those that this
+ * machine's programs have, if the format has mappings but no build ids (options->find_names). */
 struct profile *import_profile(const char *path, const struct profile_read_options *options,
                                struct error *error);
 /* The same for a file's bytes in memory. */
@@ -22,7 +23,10 @@ enum import_kind {
     IMPORT_HEAPTRACK,
     IMPORT_COLLAPSED,
     IMPORT_TEXT_HEAP,
-    IMPORT_MEMORY_INFRA
+    IMPORT_MEMORY_INFRA,
+    IMPORT_MASSIF,
+    IMPORT_DHAT,
+    IMPORT_UNKNOWN, /* none of these */
 };
 
 /* Return the format of a file that begins with these (unpacked) bytes. `whole`: this is the whole

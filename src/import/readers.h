@@ -15,9 +15,17 @@ struct profile *import_heaptrack(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error);
 struct profile *import_collapsed(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error);
-/* gperftools' and jemalloc's own text files. */
+/* Text of gperftools, jemalloc, Go and others. */
+bool text_heap_begins(const char *text, size_t length);
 struct profile *import_text_heap(struct trace_source *source,
                                  const struct profile_read_options *options, struct error *error);
+/* Valgrind's: what massif writes as text, and DHAT as JSON. */
+bool massif_begins(const char *text, size_t length);
+struct profile *import_massif(struct trace_source *source,
+                              const struct profile_read_options *options, struct error *error);
+bool dhat_begins(const char *text, size_t length);
+struct profile *import_dhat(struct trace_source *source, const struct profile_read_options *options,
+                            struct error *error);
 
 /*
  * Chrome's MemoryInfra heap dumps, and our own: every process, heap and dump of the file. If the

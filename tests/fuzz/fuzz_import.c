@@ -72,7 +72,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     /* Another fuzzer covers traces. */
     if (length < 2)
         return 0;
-    if (bytes[0] != 0x1f && bytes[0] != 0x28 && import_kind_of(bytes, length, true) == IMPORT_TRACE)
+    /* Packed: gzip, zstd, LZ4. */
+    bool is_packed = bytes[0] == 0x1f || bytes[0] == 0x28 || bytes[0] == 0x04;
+    enum import_kind kind = import_kind_of(bytes, length, true);
+    if (!is_packed && (kind == IMPORT_TRACE || kind == IMPORT_UNKNOWN))
         return 0;
     struct error error = {0};
     struct profile *profile = import_profile_bytes(bytes, length, NULL, &error);

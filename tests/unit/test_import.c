@@ -70,8 +70,16 @@ static void formats_are_recognized_by_their_first_bytes(void **state)
         {"main;f 12\n", IMPORT_COLLAPSED},
         {"main 12", IMPORT_COLLAPSED},
         {"main;f 1.5\r\n", IMPORT_COLLAPSED},
-        {"hello, world\n", IMPORT_TRACE},
-        {"12\n", IMPORT_TRACE},
+        {"main 12\nmain;f 3\n", IMPORT_COLLAPSED},
+        {"main;f 12\nmain\n", IMPORT_COLLAPSED}, /* damaged in its second line */
+        {"total 48\n-rw-r--r-- 1 root\n", IMPORT_UNKNOWN},
+        {"hello, world\n", IMPORT_UNKNOWN},
+        {"12\n", IMPORT_UNKNOWN},
+        {"--- heapz 1 ---\n", IMPORT_TEXT_HEAP},
+        {"--- symbol\nbinary=a\n", IMPORT_TEXT_HEAP},
+        {"<jemalloc>: Warning: a\n%warn b\n\nheap_v2/1\n", IMPORT_TEXT_HEAP},
+        {"desc: (none)\ncmd: ./a\ntime_unit: i\n", IMPORT_MASSIF},
+        {"{\"dhatFileVersion\":2\n", IMPORT_DHAT},
         {"", IMPORT_TRACE},
         {"\x0a\x04\x08\x01\x10\x02", IMPORT_PPROF},
         {"\x48\x01\x0a\x04\x08\x01\x10\x02", IMPORT_PPROF},
@@ -80,7 +88,7 @@ static void formats_are_recognized_by_their_first_bytes(void **state)
     check_kinds(cases, sizeof(cases) / sizeof(cases[0]));
     /* Only the beginning of the first line is available. */
     assert_int_equal(import_kind_of("main;f", 6, false), IMPORT_COLLAPSED);
-    assert_int_equal(import_kind_of("main f", 6, false), IMPORT_TRACE);
+    assert_int_equal(import_kind_of("main f", 6, false), IMPORT_UNKNOWN);
 }
 
 static void memory_infra_is_distinguished_from_similar_formats(void **state)
@@ -99,7 +107,7 @@ static void memory_infra_is_distinguished_from_similar_formats(void **state)
         {"\n\n[\n{\"pid\":1}]", IMPORT_MEMORY_INFRA},
         {"\n{\"", IMPORT_TRACE}, /* a packet of 123 bytes */
         {"\n{\"t\":\x01", IMPORT_TRACE},
-        {"[1]", IMPORT_TRACE},
+        {"[1]", IMPORT_UNKNOWN},
     };
     check_kinds(cases, sizeof(cases) / sizeof(cases[0]));
 }
@@ -124,6 +132,7 @@ static void collapsed_stacks_are_live_bytes(void **state)
     check_error("main;f 12\nmain\n", "line 2");
     check_error("main;f 12\nmain;g 1x\n", "no number at its end");
     check_error("main;f 12\n 7\n", "no stack before the number");
+    check_error("main;f 12 15\nmain;g 3 0\n", "comparison of two profiles");
 }
 
 /* --- heaptrack --- */
@@ -251,8 +260,162 @@ static void damaged_text_heaps_are_reported(void **state)
     check_error("heap profile: 1: 2 [3: 4] @ heap_v2/0\n", "interval is 0");
     check_error("heap profile: 1: 2 [3: 4] @ heapprofile\n 1: 2 [3: 4]\n", "no stack after");
     check_error("heap_v2/100\n@ 0x1 zz\n", "an address is wrong");
+    check_error("heap profile: 1: 2 [3: 4] @ other\n", "of an unknown kind, 'other'");
+    check_error("--- symbol\n0x1 f\n---\nhello\n", "line 4");
+    check_error("--- symbol\n0x1 f\n", "cut off before its first stack");
+    check_error("--- heapz 1 ---\n 5 0 @ 0x1\n", "line 2");
     check_error("heap_v2/100\nhello\n", "neither a stack nor figures");
     check_error("heap_v2/100\n@ 0x1\n t*: 1: [2: 3]\n", "line 3");
+}
+
+static void text_is_scaled_by_what_its_header_says(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind;
+        uint64_t interval;
+    } kinds[] = {{"heapz_v2/1000", 1000}, {"heap_v2/1000", 1000}, {"heap/2000", 1000},
+                 {"heapprofile", 1},      {"growthz", 1},         {"heap/2", 1}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        char text[200];
+        snprintf(text, sizeof(text), "heap profile: 2: 200 [3: 300] @ %s\n2: 200 [3: 300] @ 0x1\n",
+                 kinds[i].kind);
+        struct profile *profile = read_text(text);
+        assert_non_null(profile);
+        double seen = kinds[i].interval == 1 ? 1 : 1 - exp(-100.0 / 1000);
+        assert_int_equal(profile->heaps[0].interval_bytes, kinds[i].interval);
+        assert_true(fabs(rollup_live_bytes(&dump_of(profile)->total) - 200 / seen) < 1e-6);
+        profile_free(profile);
+    }
+}
+
+/* Go's names are in comments, those of jeprof and of Java in sections of their own. */
+static void text_names_its_addresses(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "heap profile: 1: 100 [1: 100] @ heap/2\n1: 100 [1: 100] @ 0x1235 0x2235 0x3235\n"
+        "#\t0x1234\tf+0x14\t\t/a/b.c:12\n#\t0x2234\tmain+0x14\t/a/b.c:20\n\n# Alloc = 1\n",
+        "--- symbol\nbinary=/bin/a\n0x1234 main--f<0000000000001159>\n---\n--- heap\n"
+        "heap_v2/1\n@ 0x1235\n  t*: 1: 100 [0: 0]\n",
+        "--- symbol\n0x2234 main\n0x1235 f\n---\nheap_v2/1\n@ 0x1235 0x2235\n"
+        "  t*: 1: 100 [0: 0]\n",
+        "--- heapz 1 ---\nformat = java\n 100 1 @ 0x1 0x2\n\n 0x1 f (b.c:12)\n 0x2 main "
+        "(liba.so)\n",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct profile *profile = read_text(texts[i]);
+        assert_non_null(profile);
+        uint32_t callsite = dump_of(profile)->samples[0]->callsite;
+        assert_int_equal(profile->callsites[callsite].depth, 1);
+        assert_string_equal(name_at(profile, callsite, 0), "f");
+        assert_string_equal(name_at(profile, callsite, 1), "main");
+        if (i == 0 || i == 3)
+            assert_int_equal(profile->frames[profile->callsites[callsite].frame].line, 12);
+        profile_free(profile);
+    }
+}
+
+static void mapped_regions_are_a_heap_of_their_own(void **state)
+{
+    (void)state;
+    struct profile *profile = read_text("heap profile: 3: 300 [5: 500] @ heapprofile\n"
+                                        "1: 4096 [1: 4096] @ 0x1\n-1: 4096 [1: 8192] @ 0x2\n"
+                                        "2: 200 [4: 400] @ 0x3\n1: 100 [1: 100] @ 0x4\n");
+    assert_non_null(profile);
+    assert_int_equal(profile->heap_count, 2);
+    assert_string_equal(profile->heaps[0].name, "libc.malloc");
+    assert_string_equal(profile->heaps[1].name, "mmap");
+    const struct profile_dump *mapped = &profile->heaps[1].dumps[0];
+    assert_true(rollup_live_bytes(&profile->heaps[0].dumps[0].total) == 300);
+    assert_true(rollup_live_bytes(&mapped->total) == 8192 &&
+                rollup_live_count(&mapped->total) == 0);
+    assert_true(rollup_live_count(&mapped->samples[1]->figures) == -1);
+    profile_free(profile);
+}
+
+/* --- Valgrind --- */
+
+#define MASSIF_HEAD "desc: (none)\ncmd: /bin/a x\ntime_unit: ms\n"
+#define MASSIF_SNAPSHOT(number, time, bytes)                                                       \
+    "#-----------\nsnapshot=" number "\n#-----------\ntime=" time "\nmem_heap_B=" bytes            \
+    "\nmem_heap_extra_B=0\nmem_stacks_B=0\n"
+
+static void massif_trees_are_dumps(void **state)
+{
+    (void)state;
+    struct profile *profile =
+        read_text(MASSIF_HEAD MASSIF_SNAPSHOT("0", "0", "0") "heap_tree=empty\n" MASSIF_SNAPSHOT(
+            "1", "5", "1000") "heap_tree=peak\nn2: 1000 (heap allocation functions) malloc\n"
+                              " n2: 900 0x10: f (a.c:6)\n  n0: 600 0x20: main (a.c:9)\n"
+                              "  n0: 200 in 2 places, all below massif's threshold (1.00%)\n"
+                              " n0: 100 0x30: ??? (in /lib/b.so)\n" MASSIF_SNAPSHOT(
+                                  "2", "7",
+                                  "50") "heap_tree=detailed\nn1: 50 (heap allocation functions) m\n"
+                                        " n0: 50 0x10: f (a.c:6)\n" MASSIF_SNAPSHOT(
+                                            "3", "8", "30") "heap_tree=empty\n");
+    assert_non_null(profile);
+    const struct profile_heap *heap = &profile->heaps[0];
+    assert_int_equal(profile->heap_count, 1);
+    assert_int_equal(heap->dump_count, 2);
+    assert_int_equal(heap->dumps[1].boottime_ns, 7000000);
+    assert_true(heap->dumps[1].final && !heap->dumps[0].final);
+    assert_true(rollup_live_bytes(&heap->dumps[0].total) == 1000);
+    assert_true(rollup_live_bytes(&heap->dumps[1].total) == 50);
+    assert_true(heap->status.peak_live_bytes == 1000);
+    assert_non_null(strstr(heap->status.remark, "snapshot 3 of 4"));
+    assert_string_equal(profile->processes[0].name, "a");
+    const struct profile_sample *first = heap->dumps[0].samples[0];
+    assert_string_equal(name_at(profile, first->callsite, 0), "f");
+    assert_string_equal(name_at(profile, first->callsite, 1), "main");
+    assert_true(rollup_live_bytes(&first->figures) == 600 && first->peak.bytes == 600);
+    const struct profile_sample *below = heap->dumps[0].samples[1];
+    assert_string_equal(name_at(profile, below->callsite, 1), "[below massif's threshold]");
+    /* What f has and none of its callers. */
+    assert_true(rollup_live_bytes(&heap->dumps[0].samples[2]->figures) == 100);
+    profile_free(profile);
+}
+
+static void damaged_massif_files_are_reported(void **state)
+{
+    (void)state;
+#define TREE MASSIF_HEAD MASSIF_SNAPSHOT("0", "0", "9") "heap_tree=peak\n"
+    check_error(MASSIF_HEAD, "none of the 0 snapshots");
+    check_error(TREE "n0: x\n", "line 12 of the massif file: a node without its bytes");
+    check_error(TREE "hello\n", "line 12");
+    check_error(TREE "n1: 9 a\n   n0: 9 0x1: f (a.c:1)\n", "no place in the tree");
+#undef TREE
+}
+
+#define DHAT_HEAD                                                                                  \
+    "{\"dhatFileVersion\":2,\"mode\":\"heap\",\"bklt\":true,\"tu\":\"instrs\",\"cmd\":\"/bin/a "   \
+    "x\","                                                                                         \
+    "\"pid\":7,\"other\":{\"a\":[1,{}]},\"te\":5,"
+
+static void dhat_sites_have_totals_peak_and_end(void **state)
+{
+    (void)state;
+    struct profile *profile = read_text(
+        DHAT_HEAD "\"pps\":[{\"tb\":100,\"tbk\":10,\"tl\":9,\"gb\":60,\"gbk\":6,\"eb\":20,"
+                  "\"ebk\":2,\"acc\":[1,-5,2],\"fs\":[1,2]}],"
+                  "\"ftbl\":[\"[root]\",\"0x10: f (a.c:6)\",\"0x20: main (in /bin/a)\"]}");
+    assert_non_null(profile);
+    const struct profile_dump *dump = dump_of(profile);
+    const struct profile_sample *sample = dump->samples[0];
+    assert_true(sample->figures.allocated_bytes == 100 && sample->figures.allocated_count == 10);
+    assert_true(rollup_live_bytes(&sample->figures) == 20 && sample->peak.bytes == 60);
+    assert_int_equal(dump->exact_calls, 10);
+    assert_string_equal(name_at(profile, sample->callsite, 0), "f");
+    assert_string_equal(name_at(profile, sample->callsite, 1), "main");
+    assert_int_equal(profile->processes[0].pid, 7);
+    profile_free(profile);
+    check_error(DHAT_HEAD "\"pps\":[{\"fs\":[3]}],\"ftbl\":[\"a\"]}", "frame 3 of 1");
+    check_error(DHAT_HEAD "\"pps\":[{\"fs\":[\"a\"]}]}", "index of a frame is not a number");
+    check_error(DHAT_HEAD "\"pps\":[5]}", "a callsite is not an object");
+    check_error(DHAT_HEAD "\"ftbl\":[{}]}", "a frame is not a text");
+    check_error(DHAT_HEAD "\"pps\":[", "cut off");
+    check_error("{\"dhatFileVersion\":1}", "another version");
+    check_error("{\"dhatFileVersion\":2,\"bklt\":false}", "not a heap profile");
 }
 
 /* --- pprof --- */
@@ -493,6 +656,12 @@ int main(void)
         cmocka_unit_test(gperftools_text_is_exact),
         cmocka_unit_test(jemalloc_text_is_scaled_up_from_samples),
         cmocka_unit_test(damaged_text_heaps_are_reported),
+        cmocka_unit_test(text_is_scaled_by_what_its_header_says),
+        cmocka_unit_test(text_names_its_addresses),
+        cmocka_unit_test(mapped_regions_are_a_heap_of_their_own),
+        cmocka_unit_test(massif_trees_are_dumps),
+        cmocka_unit_test(damaged_massif_files_are_reported),
+        cmocka_unit_test(dhat_sites_have_totals_peak_and_end),
         cmocka_unit_test(our_pprof_is_read_back_unchanged),
         cmocka_unit_test(losses_in_other_words_stay_losses),
         cmocka_unit_test(damaged_pprof_is_refused_or_read),
