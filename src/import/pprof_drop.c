@@ -3,11 +3,8 @@
  * Leaves out the frames that a pprof file asks its readers to drop: allocators' own functions, and
  * what they call. The names are matched as go tool pprof matches them: whole, without arguments.
  *
- * The expressions are those of Go. POSIX expressions are the same but for few things, which are
- * rewritten or refused. Repetitions ("{1000}") and references to groups are refused too: in a
- * hostile file they would cost any amount of memory or time.
+ * A hostile file can have any expression and any names: the steps of all matches are bounded.
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,80 +12,35 @@
 #include "import/pprof_reading.h"
 #include "symbols/demangle.h"
 
-/* tcmalloc's has 1,600 bytes. */
-#define PATTERN_BYTES_MAX 16384u
+/* About two seconds. tcmalloc's expression, of 1,600 bytes, takes some hundred steps for a name. */
+#define STEPS_MAX (UINT64_C(1) << 27)
 #define NAME_BYTES_MAX 4096u
-
-/* Write "^(pattern)$" as a POSIX expression. Return whether it could be done. */
-static bool rewrite_pattern(const char *pattern, char *to, size_t size)
-{
-    size_t at = 0;
-    to[at++] = '^';
-    to[at++] = '(';
-    for (; *pattern != '\0'; pattern++) {
-        if (at + 16 > size || *pattern == '{')
-            return false;
-        if (*pattern == '(' && strncmp(pattern, "(?:", 3) == 0) {
-            to[at++] = '(';
-            pattern += 2;
-            continue;
-        }
-        if (*pattern == '(' && pattern[1] == '?')
-            return false;
-        if (*pattern == '\\' && pattern[1] == 'd') {
-            memcpy(to + at, "[0-9]", 5);
-            at += 5;
-            pattern++;
-            continue;
-        }
-        if (*pattern == '\\') {
-            if (pattern[1] == '\0' || isdigit((unsigned char)pattern[1]) ||
-                (isalpha((unsigned char)pattern[1]) && strchr("wWsSb", pattern[1]) == NULL))
-                return false;
-            to[at++] = *pattern++;
-        }
-        to[at++] = *pattern;
-    }
-    memcpy(to + at, ")$", 3);
-    return true;
-}
-
-static bool compile_pattern(regex_t *regex, const char *pattern)
-{
-    size_t length = strlen(pattern), size = 5 * length + 64;
-    char *text = length <= PATTERN_BYTES_MAX ? malloc(size) : NULL;
-    bool is_good = text != NULL && rewrite_pattern(pattern, text, size) &&
-                   regcomp(regex, text, REG_EXTENDED | REG_NOSUB) == 0;
-    free(text);
-    return is_good;
-}
 
 void pprof_drop_open(struct pprof_reading *reading)
 {
     struct pprof_drop *drop = &reading->drop;
     const char *pattern = pprof_reading_text(reading, reading->file.drop_frames);
+    drop->budget = STEPS_MAX;
     if (*pattern == '\0')
         return;
-    drop->has_drop = compile_pattern(&drop->drop, pattern);
-    if (!drop->has_drop)
+    drop->drop = name_pattern_new(pattern);
+    if (drop->drop == NULL)
         drop->problem = "its drop_frames is no expression that can be used: no frame is left out";
     pattern = pprof_reading_text(reading, reading->file.keep_frames);
-    if (!drop->has_drop || *pattern == '\0')
+    if (drop->drop == NULL || *pattern == '\0')
         return;
-    drop->has_keep = compile_pattern(&drop->keep, pattern);
-    if (drop->has_keep)
+    drop->keep = name_pattern_new(pattern);
+    if (drop->keep != NULL)
         return;
     drop->problem = "its keep_frames is no expression that can be used: no frame is left out";
-    regfree(&drop->drop);
-    drop->has_drop = false;
+    pprof_drop_close(drop);
 }
 
 void pprof_drop_close(struct pprof_drop *drop)
 {
-    if (drop->has_drop)
-        regfree(&drop->drop);
-    if (drop->has_keep)
-        regfree(&drop->keep);
+    name_pattern_free(drop->drop);
+    name_pattern_free(drop->keep);
+    drop->drop = drop->keep = NULL;
 }
 
 /* Cut a function's name at its arguments; the parentheses of some names are none. */
@@ -109,7 +61,7 @@ static void cut_arguments(char *name)
     }
 }
 
-bool pprof_drop_matches(const struct pprof_drop *drop, const char *name)
+bool pprof_drop_matches(struct pprof_drop *drop, const char *name)
 {
     char plain[NAME_BYTES_MAX];
     char *demangled = strncmp(name, "_Z", 2) == 0 ? demangle_name(name) : NULL;
@@ -120,14 +72,18 @@ bool pprof_drop_matches(const struct pprof_drop *drop, const char *name)
     if (!fits || plain[0] == '\0')
         return false;
     cut_arguments(plain);
-    return regexec(&drop->drop, plain, 0, NULL, 0) == 0 &&
-           !(drop->has_keep && regexec(&drop->keep, plain, 0, NULL, 0) == 0);
+    bool is_dropped =
+        name_pattern_matches(drop->drop, plain, &drop->budget) &&
+        !(drop->keep != NULL && name_pattern_matches(drop->keep, plain, &drop->budget));
+    if (drop->budget == 0)
+        drop->problem = "its drop_frames takes too long: frames that it leaves out may be there";
+    return is_dropped && drop->budget > 0;
 }
 
 int pprof_drop_apply(struct pprof_reading *reading, struct error *error)
 {
     bool has_caller = false;
-    if (!reading->drop.has_drop)
+    if (reading->drop.drop == NULL)
         return 0;
     for (size_t i = reading->id_count; i-- > 0;) {
         const struct pprof_location_frames *frames = pprof_reading_frames(reading, reading->ids[i]);

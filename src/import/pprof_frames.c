@@ -269,7 +269,7 @@ static int put_local_frames(struct pprof_reading *reading, const struct pprof_lo
                                        names[i].name, names[i].file, names[i].line);
         if (add_frame(reading, frame, NULL) < 0)
             return reading->builder->error;
-        if (reading->drop.has_drop &&
+        if (reading->drop.drop != NULL &&
             pprof_drop_matches(&reading->drop, reading->builder->strings[names[i].name]))
             *dropped = i + 1;
     }
@@ -305,7 +305,7 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
 
 static bool is_dropped(struct pprof_reading *reading, const struct pprof_function *function)
 {
-    return reading->drop.has_drop && function != NULL &&
+    return reading->drop.drop != NULL && function != NULL &&
            pprof_drop_matches(&reading->drop, pprof_reading_text(reading, function->name));
 }
 

@@ -7,10 +7,9 @@
 #ifndef HEAPPROFD_IMPORT_PPROF_READING_H
 #define HEAPPROFD_IMPORT_PPROF_READING_H
 
-#include <regex.h>
-
 #include "import/heap_figures.h"
 #include "import/local_names.h"
+#include "import/name_pattern.h"
 #include "import/pprof_file.h"
 
 /* A stack with more frames is treated as damage, and so is a file with more callsites: few bytes of
@@ -30,9 +29,9 @@ enum pprof_column {
 
 /* The frames that the file asks its readers to leave out (drop_frames, keep_frames). */
 struct pprof_drop {
-    regex_t drop, keep;
-    bool has_drop, has_keep;
-    const char *problem; /* why it is not done; NULL: it is, or nothing is asked for */
+    struct name_pattern *drop, *keep; /* NULL: none */
+    uint64_t budget;                  /* steps of matches that are left */
+    const char *problem;              /* why it is not done; NULL: it is, or nothing is asked for */
 };
 
 struct pprof_reading {
@@ -76,7 +75,7 @@ struct pprof_reading {
 void pprof_drop_open(struct pprof_reading *reading);
 void pprof_drop_close(struct pprof_drop *drop);
 /* Return whether a function of this name is dropped. */
-bool pprof_drop_matches(const struct pprof_drop *drop, const char *name);
+bool pprof_drop_matches(struct pprof_drop *drop, const char *name);
 /* Remove the dropped locations from reading->ids, as go tool pprof does: the outermost one that has
  * a kept caller goes, with all that it calls. Return 0, or a negative errno, as of
  * pprof_reading_frames(). */

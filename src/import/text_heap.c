@@ -22,6 +22,9 @@
 #include "util/base_name.h"
 
 #define JAVA_INTERVAL_BYTES 524288u
+#define DEPTH_MAX (1u << 16)
+/* Check the memory after this number of new callsites. */
+#define BOUND_CALLSITES 65536u
 
 struct figures {
     double live_count, live_bytes, allocated_count, allocated_bytes;
@@ -48,6 +51,7 @@ struct reading {
     bool allocates;        /* it has figures of what was allocated, apart from what is live */
     double resolution;     /* Java: bytes of its unit */
     const char *program;
+    size_t bound_at; /* callsites at the next check of the memory */
     /* Stacks are kept until the end: the mappings are after them in the file. */
     uint64_t *addresses;
     size_t address_count, address_capacity;
@@ -416,28 +420,53 @@ static struct trace_figures unsample(const struct reading *reading, const struct
     return heap_figures_of(reading->allocates ? &allocated : &live, &live);
 }
 
-static uint32_t callsite_of(struct reading *reading, const struct stack *stack)
+/* Return whether a stack has grown too deep: few bytes can name any number of functions for each of
+ * its addresses. */
+static bool is_too_deep(const struct builder *builder, uint32_t callsite)
 {
-    struct builder *builder = reading->builder;
-    uint32_t callsite = PROFILE_NONE;
-    for (uint32_t i = stack->names.count; i-- > 0 && builder->error == 0;)
-        callsite = text_heap_places_name(&reading->places, callsite,
-                                         &reading->places.names[stack->names.first + i]);
-    for (uint32_t i = stack->names.count > 0 ? 0 : stack->count; i-- > 0 && builder->error == 0;)
-        callsite = text_heap_places_call(&reading->places, callsite,
-                                         call_of(reading, reading->addresses[stack->first + i]),
-                                         reading->kind == KIND_JAVA);
-    if (callsite == PROFILE_NONE && builder->error == 0)
-        callsite = heap_figures_marker(builder, HEAP_FIGURES_NO_STACK);
-    return callsite;
+    return callsite != PROFILE_NONE && builder->error == 0 &&
+           builder->profile->callsites[callsite].depth >= DEPTH_MAX;
 }
 
-static int put_stack(struct reading *reading, const struct stack *stack)
+/* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
+static int find_callsite(struct reading *reading, const struct stack *stack, uint32_t *callsite,
+                         struct error *error)
 {
     struct builder *builder = reading->builder;
-    uint32_t callsite = callsite_of(reading, stack);
-    struct profile_sample *sample =
-        builder->error < 0 ? NULL : heap_figures_sample(&reading->heap, callsite);
+    struct text_heap_places *places = &reading->places;
+    uint32_t addresses = stack->names.count > 0 ? 0 : stack->count;
+    *callsite = PROFILE_NONE;
+    for (uint32_t i = stack->names.count; i-- > 0 && builder->error == 0;)
+        *callsite =
+            text_heap_places_name(places, *callsite, &places->names[stack->names.first + i]);
+    for (uint32_t i = addresses; i-- > 0 && builder->error == 0;) {
+        *callsite = text_heap_places_call(places, *callsite,
+                                          call_of(reading, reading->addresses[stack->first + i]),
+                                          reading->kind == KIND_JAVA);
+        if (is_too_deep(builder, *callsite))
+            return error_set(error, -EBADMSG,
+                             "the heap profile has a stack of more than 65,536 "
+                             "frames");
+    }
+    if (*callsite == PROFILE_NONE && builder->error == 0)
+        *callsite = heap_figures_marker(builder, HEAP_FIGURES_NO_STACK);
+    if (builder->error < 0)
+        return builder->error;
+    size_t callsites = builder->profile->callsite_count;
+    if (callsites < reading->bound_at)
+        return 0;
+    reading->bound_at = callsites + BOUND_CALLSITES;
+    return trace_source_check(reading->lines.source, error);
+}
+
+static int put_stack(struct reading *reading, const struct stack *stack, struct error *error)
+{
+    struct builder *builder = reading->builder;
+    uint32_t callsite;
+    int code = find_callsite(reading, stack, &callsite, error);
+    if (code < 0)
+        return code;
+    struct profile_sample *sample = heap_figures_sample(&reading->heap, callsite);
     if (sample == NULL)
         return builder_fail(builder);
     struct trace_figures figures = unsample(reading, &stack->figures);
@@ -533,26 +562,27 @@ static size_t count_mapped(const struct reading *reading)
     return first;
 }
 
-static int put_heap(struct reading *reading, size_t first, size_t end)
+static int put_heap(struct reading *reading, size_t first, size_t end, struct error *error)
 {
     for (size_t i = first; i < end; i++) {
-        if (put_stack(reading, &reading->stacks[i]) < 0)
-            return reading->builder->error;
+        int code = put_stack(reading, &reading->stacks[i], error);
+        if (code < 0)
+            return code;
     }
     return heap_figures_finish(&reading->heap, &reading->head);
 }
 
-static int put_stacks(struct reading *reading)
+static int put_stacks(struct reading *reading, struct error *error)
 {
     size_t mapped = count_mapped(reading);
     take_head(reading);
-    int code = put_heap(reading, mapped, reading->stack_count);
+    int code = put_heap(reading, mapped, reading->stack_count, error);
     if (code < 0 || mapped == 0)
         return code;
     heap_figures_free(&reading->heap);
     reading->heap = (struct heap_figures){.builder = reading->builder};
     reading->head.heap = builder_text(reading->builder, "mmap", 4);
-    return put_heap(reading, 0, mapped);
+    return put_heap(reading, 0, mapped, error);
 }
 
 struct profile *import_text_heap(struct trace_source *source,
@@ -570,7 +600,7 @@ struct profile *import_text_heap(struct trace_source *source,
     if (code == 0)
         code = find_local_names(&reading, error);
     if (code == 0)
-        code = put_stacks(&reading);
+        code = put_stacks(&reading, error);
     struct profile *profile = builder_end(reading.builder, &code, NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the heap profile");

@@ -169,7 +169,7 @@ def test_not_a_trace():
     for seed in range(30):
         garbage = bytes((seed * 7919 + i * i * 31 + (i >> 3) * seed) & 255 for i in range(4000))
         expect(tool("report", write("garbage", garbage)), 1, f"garbage {seed}", at("garbage"))
-    expect(tool("report", write("script", b"#!/bin/sh\necho\n")), 1, "a script", at("script"), "it is no trace")
+    expect(tool("report", write("script", b"#!/bin/sh\necho\n")), 1, "a script", at("script"), "unknown format", "pprof")
     os.mkdir(at("hollow"))
     expect(tool("report", at("hollow")), 1, "hollow directory", at("hollow"), "no raw-trace in it")
     expect(tool("report"), 1, "no latest profile", "no latest profile", "heap_profile host -- COMMAND")

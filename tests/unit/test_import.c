@@ -316,6 +316,25 @@ static void text_names_its_addresses(void **state)
     }
 }
 
+/* A few bytes may name thousands of functions for each address of a stack. */
+static void a_named_stack_has_a_greatest_depth(void **state)
+{
+    (void)state;
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    fputs("--- symbol\n0x1 f", out);
+    for (int i = 0; i < 3000; i++)
+        fputs("--f", out);
+    fputs("\n---\nheap_v2/1\n@", out);
+    for (int i = 0; i < 100; i++)
+        fputs(" 0x1", out);
+    fputs("\n t*: 1: 1 [0: 0]\n", out);
+    fclose(out);
+    check_error(text, "a stack of more than 65,536 frames");
+    free(text);
+}
+
 static void mapped_regions_are_a_heap_of_their_own(void **state)
 {
     (void)state;
@@ -658,6 +677,7 @@ int main(void)
         cmocka_unit_test(damaged_text_heaps_are_reported),
         cmocka_unit_test(text_is_scaled_by_what_its_header_says),
         cmocka_unit_test(text_names_its_addresses),
+        cmocka_unit_test(a_named_stack_has_a_greatest_depth),
         cmocka_unit_test(mapped_regions_are_a_heap_of_their_own),
         cmocka_unit_test(massif_trees_are_dumps),
         cmocka_unit_test(damaged_massif_files_are_reported),
