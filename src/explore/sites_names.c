@@ -156,7 +156,7 @@ int sites_names_process(struct sites_names *names, const struct profile *profile
         return code;
     struct sites_key *made = &names->sites->keys[SITES_PROCESS].keys[*key];
     made->label = *process->name != '\0' ? process->name : "[no name]";
-    if (!names->one_profile)
+    if (!names->one_profile || process->pid == 0)
         return 0;
     char label[PROFILE_LABEL_BYTES];
     snprintf(label, sizeof(label), "%.200s (%d)", made->label, process->pid);

@@ -108,9 +108,11 @@ static void write_profile(struct document *document, const struct export_dump *c
                           enum export_view view, uint64_t sum)
 {
     const struct profile_process *process = &document->profile->processes[chosen->heap->process];
-    char name[PROFILE_LABEL_BYTES];
-    snprintf(name, sizeof(name), "%.80s (%d), %.80s: %s (%s)",
-             *process->name == '\0' ? "?" : process->name, process->pid, chosen->heap->name,
+    char name[PROFILE_LABEL_BYTES], pid[24] = "";
+    if (process->pid != 0)
+        snprintf(pid, sizeof(pid), " (%d)", process->pid);
+    snprintf(name, sizeof(name), "%.80s%s, %.80s: %s (%s)",
+             *process->name == '\0' ? "?" : process->name, pid, chosen->heap->name,
              export_view_info[view].title, export_view_info[view].name);
     fprintf(document->out,
             "%s\n{\"type\":\"sampled\",\"name\":", document->profiles == 0 ? "" : ",");

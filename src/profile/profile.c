@@ -22,6 +22,11 @@ struct profile_place profile_place_of(const struct profile *profile,
     return (struct profile_place){known->start, known->end};
 }
 
+bool profile_has_duration(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return heap->unknown == 0 || heap->is_perfettos || dump->boottime_ns != heap->start_boottime_ns;
+}
+
 const char *profile_heap_why_unseen(const struct profile_heap *heap)
 {
     return heap->status.remark != NULL && heap->status.remark[0] != '\0'

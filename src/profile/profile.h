@@ -209,7 +209,7 @@ struct profile_memory_point {
 };
 
 struct profile_process {
-    int32_t pid, parent_pid, uid;
+    int32_t pid, parent_pid, uid; /* pid 0: unknown, in files of other profilers */
     bool has_uid, has_start;
     bool arguments_are_comm;    /* the name of the main thread replaces them */
     uint64_t start_boottime_ns; /* if has_start */
@@ -384,6 +384,10 @@ struct profile_place {
 };
 struct profile_place profile_place_of(const struct profile *profile,
                                       const struct profile_heap *heap, uint32_t mapping);
+
+/* Return whether the profile has the time that the dump covers: files of other profilers may not.
+ */
+bool profile_has_duration(const struct profile_heap *heap, const struct profile_dump *dump);
 
 /* Return why a heap is unseen, in words for people. */
 const char *profile_heap_why_unseen(const struct profile_heap *heap);

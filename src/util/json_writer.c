@@ -96,6 +96,14 @@ void json_signed(struct json_writer *json, const char *key, int64_t value)
     fprintf(json->out, "%" PRId64, value);
 }
 
+void json_pid(struct json_writer *json, const char *key, int32_t pid)
+{
+    if (pid != 0)
+        json_signed(json, key, pid);
+    else
+        json_null(json, key);
+}
+
 void json_bool(struct json_writer *json, const char *key, bool value)
 {
     begin_member(json, key);

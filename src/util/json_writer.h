@@ -38,6 +38,8 @@ void json_string(struct json_writer *json, const char *key, const char *text); /
 void json_number(struct json_writer *json, const char *key, double value); /* not finite: null */
 void json_unsigned(struct json_writer *json, const char *key, uint64_t value);
 void json_signed(struct json_writer *json, const char *key, int64_t value);
+/* Print a process id; 0: unknown, null. */
+void json_pid(struct json_writer *json, const char *key, int32_t pid);
 void json_bool(struct json_writer *json, const char *key, bool value);
 void json_null(struct json_writer *json, const char *key);
 

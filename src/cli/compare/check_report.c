@@ -96,7 +96,11 @@ void check_subject(const struct profile *profile, const struct budget_result *re
         return;
     }
     const struct profile_process *process = &profile->processes[result->heap->process];
-    snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
+    if (process->pid != 0)
+        snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
+    else
+        snprintf(buffer, size, "%s%s%s", process->name, *process->name != '\0' ? ", " : "",
+                 result->heap->name);
 }
 
 /* Return whether the result's culprits are worth printing. Those of a growth are the heaviest
@@ -200,7 +204,7 @@ static void print_json_result(const struct check_page *page, const struct budget
         json_unsigned(json, "deciding_interval_bytes", result->deciding_interval_bytes);
     if (result->heap != NULL) {
         const struct profile_process *process = &page->profile->processes[result->heap->process];
-        json_signed(json, "pid", process->pid);
+        json_pid(json, "pid", process->pid);
         json_string(json, "name", process->name);
         json_string(json, "heap", result->heap->name);
     }

@@ -115,6 +115,21 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
 
 /* --- the head --- */
 
+/* Print the process and its dump, as far as the file tells them. */
+static void print_moment(const struct page *page, const struct profile_process *process,
+                         const struct export_dump *dump)
+{
+    const struct profile_heap *heap = dump->heap;
+    if (process->pid != 0)
+        fprintf(page->out, " %d", process->pid);
+    fprintf(page->out, "%sdump %zu of %zu",
+            process->pid != 0 || process->name[0] != '\0' ? ", " : "",
+            (size_t)(dump->dump - heap->dumps) + 1, heap->dump_count);
+    if (profile_has_duration(heap, dump->dump))
+        fprintf(page->out, ", at %.2f s",
+                (double)(dump->dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+}
+
 static void print_side(const struct page *page, const char *name,
                        const struct compare_source *source, const struct export_dump *dumps,
                        size_t count)
@@ -132,9 +147,7 @@ static void print_side(const struct page *page, const char *name,
     if (count > 1)
         fprintf(page->out, ", %zu processes", count);
     else
-        fprintf(page->out, " %d, dump %zu of %zu, at %.2f s", process->pid,
-                (size_t)(dumps[0].dump - heap->dumps) + 1, heap->dump_count,
-                (double)(dumps[0].dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+        print_moment(page, process, &dumps[0]);
     if (heap->interval_bytes > 0)
         fprintf(page->out, ", interval %s B\n", format_count((double)heap->interval_bytes).bytes);
     else

@@ -112,11 +112,20 @@ static void print_list(const struct page *page, const struct growth_list *list, 
 
 /* --- a heap --- */
 
+/* Files of other profilers may have no pid. */
+static void print_pid(FILE *out, int32_t pid)
+{
+    if (pid != 0)
+        fprintf(out, "[%d]", pid);
+    fputc(' ', out);
+}
+
 static void print_process(const struct page *page)
 {
     const struct profile_process *process = page->heap->process;
     const char *bold = page->leaks->options->colours ? BOLD : "";
-    fprintf(page->out, "%sProcess[%d] ", bold, process->pid);
+    fprintf(page->out, "%sProcess", bold);
+    print_pid(page->out, process->pid);
     format_print(page->out, process->name, FORMAT_WORD_WIDTH);
     fputs(": ", page->out);
     format_print(page->out, process->command, FORMAT_LINE_WIDTH);
@@ -137,7 +146,9 @@ static void print_other_name(const struct page *page)
     if (strcmp(process->name, page->heap->process->name) == 0 &&
         process->pid == page->heap->process->pid)
         return;
-    fprintf(page->out, "  compared with process %d ", process->pid);
+    fputs("  compared with process ", page->out);
+    if (process->pid != 0)
+        fprintf(page->out, "%d ", process->pid);
     format_print(page->out, process->name, FORMAT_WORD_WIDTH);
     fputc('\n', page->out);
 }
@@ -204,7 +215,8 @@ static void print_unpaired(const struct leaks *leaks, FILE *out)
         const struct leaks_heap *heap = &leaks->unpaired[i];
         if (heap->is_reported)
             continue;
-        fprintf(out, "Process[%d] ", heap->process->pid);
+        fputs("Process", out);
+        print_pid(out, heap->process->pid);
         format_print(out, heap->process->name, FORMAT_WORD_WIDTH);
         fputs(heap->pair->before_count == 0 ? ": not there before, in " : ": not there in ", out);
         format_print(

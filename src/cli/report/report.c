@@ -82,8 +82,3 @@ size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum exp
     *ranked_count = used;
     return order;
 }
-
-bool report_knows_duration(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    return heap->unknown == 0 || heap->is_perfettos || dump->boottime_ns != heap->start_boottime_ns;
-}

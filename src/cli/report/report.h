@@ -44,10 +44,6 @@ void report_print_unprofiled(const struct profile *profile, FILE *out);
 
 /* --- shared by both --- */
 
-/* Return whether the profile has the time that the dump covers: files of other profilers may not.
- */
-bool report_knows_duration(const struct profile_heap *heap, const struct profile_dump *dump);
-
 /* Return "type", "context", or "backtrace". */
 const char *report_group_key_name(enum grouping_key key);
 

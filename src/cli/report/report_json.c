@@ -238,10 +238,7 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
     const struct process_peak peak_rss = process_memory_peak(process);
-    if (process->pid != 0 || process->mean_processes > 0)
-        json_signed(json, "pid", process->pid);
-    else
-        json_null(json, "pid");
+    json_pid(json, "pid", process->pid);
     if (process->mean_processes > 0)
         json_number(json, "mean_processes", process->mean_processes);
     json_string(json, "name", process->name);
@@ -251,7 +248,7 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_unsigned(json, "first_interval_bytes", heap->first_interval_bytes);
     json_number(json, "floor_bytes", profile_floor_bytes(heap->interval_bytes));
     json_string(json, "widened", widened_text(heap).text);
-    if (report_knows_duration(heap, dump))
+    if (profile_has_duration(heap, dump))
         json_unsigned(json, "duration_ns", dump->boottime_ns - heap->start_boottime_ns);
     else
         json_null(json, "duration_ns");

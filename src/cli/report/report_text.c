@@ -293,7 +293,7 @@ static void print_subject(const struct printer *printer)
         is_known = false;
     if (!is_known)
         fputs("  heap          ", out);
-    if (report_knows_duration(heap, printer->dump))
+    if (profile_has_duration(heap, printer->dump))
         fprintf(out, "%.2f s, ",
                 (double)(printer->dump->boottime_ns - heap->start_boottime_ns) / 1e9);
     if (is_known)
