@@ -19,6 +19,7 @@ struct pprof_period {
     /* Without what may hold a secret or makes a store's index large: command line, threads, types
      * and contexts. */
     bool for_others;
+    const char *const *comments; /* further comments; NULL at the end, or without any */
 };
 
 struct pprof_options {

@@ -154,4 +154,7 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
         put_loss(writer, loss->id, loss->amount);
     }
     put_partial(writer, heap, dump);
+    for (const char *const *comment = period->comments; comment != NULL && *comment != NULL;
+         comment++)
+        put(writer, "%s", *comment);
 }

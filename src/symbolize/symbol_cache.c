@@ -94,11 +94,34 @@ static int make_own(const char *parent, const char *name, char path[PATH_MAX])
     return is_there ? open_own(path) : -1;
 }
 
+/* Create the directory that the user named, if it is missing, where the user may create it: root
+ * may run with another user's environment. */
+static void make_named(const char *path)
+{
+    char name[NAME_MAX + 1], whole[PATH_MAX];
+    struct stat status;
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    snprintf(whole, sizeof(whole), "%.*s", (int)length, path);
+    /* Nobody wants caches beside /usr. /nonexistent stays what it says. */
+    int parent =
+        strchr(whole + 1, '/') == NULL ? -1 : safe_directory_open_parent(whole, name, NULL);
+    if (parent < 0)
+        return;
+    if (fstat(parent, &status) == 0 &&
+        (status.st_uid == geteuid() || (status.st_mode & S_ISVTX) != 0))
+        (void)!mkdirat(parent, name, 0700);
+    close(parent);
+}
+
 int symbol_cache_directory(void)
 {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char place[PATH_MAX], path[PATH_MAX];
-    if (cache == NULL || *cache != '/') {
+    if (cache != NULL && *cache == '/') {
+        make_named(cache);
+    } else {
         if (home == NULL || *home != '/')
             return -1;
         /* Of a home, only .cache may be created, by convention. */

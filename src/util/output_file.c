@@ -118,24 +118,30 @@ static void choose_name_beside(struct output_file *file)
     safe_directory_put_random(file->beside);
 }
 
-static int open_unnamed(int directory)
+static mode_t mode_of(unsigned flags)
+{
+    return (flags & OUTPUT_FILE_SHARED) != 0 ? 0666 : 0600;
+}
+
+static int open_unnamed(int directory, mode_t mode)
 {
     /* Without /proc the file cannot be given a name later. */
     if (access("/proc/self/fd", X_OK) != 0)
         return -1;
-    return openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    return openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
 }
 
 static int create(struct output_file *file, int directory, unsigned flags)
 {
     int create_flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     if ((flags & OUTPUT_FILE_AT_ONCE) != 0 && !file->replaces)
-        return openat(directory, file->name, create_flags, 0666);
-    int fd =
-        (flags & (OUTPUT_FILE_AT_ONCE | OUTPUT_FILE_NAMED)) == 0 ? open_unnamed(directory) : -1;
+        return openat(directory, file->name, create_flags, mode_of(flags));
+    int fd = (flags & (OUTPUT_FILE_AT_ONCE | OUTPUT_FILE_NAMED)) == 0
+                 ? open_unnamed(directory, mode_of(flags))
+                 : -1;
     for (unsigned i = 0; fd < 0 && i < TRIES_MAX; i++) {
         choose_name_beside(file);
-        fd = openat(directory, file->beside, create_flags, 0666);
+        fd = openat(directory, file->beside, create_flags, mode_of(flags));
         if (fd < 0 && errno != EEXIST)
             break;
     }

@@ -6,8 +6,11 @@
  * it is complete. So a reader sees the old file, the new one or none, and a killed writer leaves no
  * partial file that looks complete. The new file may replace a file of the caller or of root, but
  * never the target of a hard link or of a stranger's symlink. The directory must be safe
- * (safe_directory.h). The new file keeps the permissions of the old one. If no file can be created,
- * or the file is a mount point, an existing file with a single name is overwritten in place.
+ * (safe_directory.h). If no file can be created, or the file is a mount point, an existing file
+ * with a single name is overwritten in place.
+ *
+ * A file keeps the permissions of the one that it replaces. Any other is for its owner only (0600):
+ * a profile has command lines, which may hold passwords. OUTPUT_FILE_SHARED is for reports.
  *
  * Devices, pipes and open descriptors (/dev/null, /dev/stdout, /dev/fd/3) are written directly.
  */
@@ -45,6 +48,8 @@ enum {
     OUTPUT_FILE_NAMED = 4,
     /* Never overwrite in place: the writer still reads the old file. */
     OUTPUT_FILE_RENAMED = 8,
+    /* Let the umask decide who may read it. */
+    OUTPUT_FILE_SHARED = 16,
 };
 
 /* If not NULL, called before output_file_open() waits for a pipe's reader. */

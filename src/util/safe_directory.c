@@ -263,7 +263,7 @@ static int open_or_make(const char *path, bool makes, struct error *error)
     int code = start(&walk, path, error);
     if (code == 0)
         code = walk_to_parent(&walk, name, error);
-    if (code == 0 && makes && *name != '\0' && mkdirat(walk.fd, name, 0755) != 0 && errno != EEXIST)
+    if (code == 0 && makes && *name != '\0' && mkdirat(walk.fd, name, 0700) != 0 && errno != EEXIST)
         code = error_set(error, -errno, "cannot create the directory %.300s: %s", path,
                          strerror(errno));
     if (code == 0)

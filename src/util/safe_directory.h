@@ -25,7 +25,7 @@
 /* Open a directory. Return its descriptor, or a negative errno with the reason. */
 int safe_directory_open(const char *path, struct error *error);
 
-/* Like safe_directory_open(), but create a missing directory, writable only by its owner. */
+/* Like safe_directory_open(), but create a missing directory, for its owner only (0700). */
 int safe_directory_make(const char *path, struct error *error);
 
 /* Create a directory "prefixXXXXXX" in the directory `parent`, mode 0700, and write its name to

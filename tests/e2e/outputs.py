@@ -294,6 +294,55 @@ def test_own_files():
     check(all(name in (".cache",) for name in left), f"left: {left}")
 
 
+def test_for_the_owner_only():
+    """What has a profile in it is for its owner only, whatever the umask; reports for other programs follow the umask."""
+    os.umask(0o022)
+    inputs()
+    write(at("config"), f"data_sources {{ config {{ name: \"android.heapprofd\" heapprofd_config {{ "
+          f"sampling_interval_bytes: 1 process_cmdline: \"x\" }} }} }} duration_ms: 1".encode())
+    public = {"symbolize json", "deobfuscate json", "check --junit"}
+    for name, (before, after) in file_writers().items():
+        if name == "symbolize dump":
+            continue  # it keeps the permissions of the dump
+        call(*before, at("new"), *after)
+        mode = stat.S_IMODE(os.stat(at("new")).st_mode)
+        check(mode == (0o644 if name in public else 0o600), f"{name}: {mode:o}")
+        os.chmod(at("new"), 0o640)
+        call(*before, at("new"), *after)
+        check(stat.S_IMODE(os.stat(at("new")).st_mode) == 0o640, f"{name}: another mode than the file that it replaced")
+        os.unlink(at("new"))
+    for name, (before, after) in directory_writers().items():
+        call(*before, at("dir"), *after)
+        if not os.path.isdir(at("dir")):
+            continue
+        check(stat.S_IMODE(os.stat(at("dir")).st_mode) == 0o700, f"{name}: its directory has {os.stat(at('dir')).st_mode:o}")
+        for folder, _, names in os.walk(at("dir")):
+            for each in names:
+                mode = stat.S_IMODE(os.stat(os.path.join(folder, each)).st_mode)
+                check(mode == 0o600, f"{name}: {each} has {mode:o}")
+        shutil.rmtree(at("dir"))
+    os.mkdir(at("shared"), 0o750)
+    call(TOOL, "host", "-q", "-o", at("shared"), "--", "true")
+    check(stat.S_IMODE(os.stat(at("shared")).st_mode) == 0o750, "the mode of the user's directory was changed")
+
+
+def test_cache_directory():
+    """The cache of names is where XDG_CACHE_HOME says, also before that directory exists."""
+    inputs()
+    for given in ("absent", "absent/"):
+        outcome = run([TRACECONV, "symbolize", at("a"), "/dev/null"], env={**ENVIRONMENT, "XDG_CACHE_HOME": at(given)})
+        check(outcome.status == 0 and os.path.isdir(at("absent/heapprofd")), f"{given}: {outcome.stderr!r}")
+        check(stat.S_IMODE(os.stat(at("absent")).st_mode) == 0o700, "others can read it")
+        shutil.rmtree(at("absent"))
+    outcome = run([TRACECONV, "symbolize", at("a"), "/dev/null"], env={**ENVIRONMENT, "XDG_CACHE_HOME": at("no/such/parent")})
+    check(outcome.status == 0 and not os.path.exists(at("no")), "parents were created")
+    if os.geteuid() == 0:
+        os.chmod(WORK, 0o755)
+        theirs = place("home", STRANGER, 0o755)
+        run([TRACECONV, "symbolize", at("a"), "/dev/null"], env={**ENVIRONMENT, "XDG_CACHE_HOME": theirs + "/.cache"})
+        check(os.listdir(theirs) == [], "root made a directory in another user's home")
+
+
 def test_pipes():
     """A program that waits at a pipe prints so, and continues when the other end opens."""
     inputs()

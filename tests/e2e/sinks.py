@@ -5,6 +5,7 @@
     sinks.py CASE
 """
 
+import gzip
 import json
 import os
 import signal
@@ -239,6 +240,8 @@ def test_directory():
     for place in (kept, sinks.spool, os.path.join(sinks.spool, "disk")):
         check(os.stat(place).st_mode & 0o777 == 0o700, f"{place}: mode {os.stat(place).st_mode:o}")
     files = sorted(os.listdir(kept))
+    modes = {os.stat(os.path.join(kept, name)).st_mode & 0o777 for name in files}
+    check(modes == {0o600}, f"modes of the files: {modes}")
     check(len(files) == len(sinks.periods) and all(name.endswith(".pb.gz") for name in files), f"files {files}")
     period = next(period for period in sinks.periods if period["heap"] == "libc.malloc")
     name = next(name for name in files if name.endswith(".libc.malloc.pb.gz"))
@@ -248,6 +251,10 @@ def test_directory():
     total = heap["total"] if "total" in heap else heap
     check(abs(total["space"]["estimate"] - period["inuse_space"]) <= 1, f"live bytes {total['space']}")
     check("python3" in heap["command"], f"command {heap['command']}")
+    with open(os.path.join(kept, name), "rb") as file:
+        content = gzip.decompress(file.read())
+    for label in ("service_name: shop.cart", "version: 1.2ä", "heap: libc.malloc", f"pid: {heap['pid']}", "boot_id: "):
+        check(f"label {label}".encode() in content, f"the file has no label {label}")
     sinks.close()
     # The same periods again, with room for one round only.
     size = sum((os.path.getsize(os.path.join(kept, name)) + 4095) // 4096 * 4096 for name in files)

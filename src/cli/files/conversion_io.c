@@ -62,7 +62,7 @@ int conversion_open_output(struct output_file *file, const char *out, const char
 FILE *conversion_open_details(struct output_file *file, const char *path, struct error *error)
 {
     const char *place = strcmp(path, "-") == 0 ? "/dev/stderr" : path;
-    if (output_file_open(file, place, 0, error) < 0)
+    if (output_file_open(file, place, OUTPUT_FILE_SHARED, error) < 0)
         return NULL;
     FILE *out = output_file_stream(file);
     if (out == NULL)
