@@ -20,6 +20,7 @@
 #include "util/safe_directory.h"
 
 #define LATEST "heap_profile-latest"
+#define LINK_TRIES_MAX 100u
 #define PPROF_THREADS_MAX 16
 /* One file with so few callsites is packed in less than 1 ms. */
 #define SMALL_CALLSITES 4096u
@@ -36,29 +37,46 @@ static void print_latest(char name[NAME_MAX + 1])
     snprintf(name, NAME_MAX + 1, LATEST "-%u", (unsigned)geteuid());
 }
 
-/* Point the symlink at the new directory, by rename, so that readers see the old one or the new
- * one. Create it in the new directory, where no other user can have created a file of that name. */
-static void link_latest(const struct output *output)
+/* Point the symlink at `target`, by rename, so that readers see the old one or the new one. */
+static int replace_link(int parent, const char *latest, const char *target)
 {
-    static const char fresh[] = ".latest";
-    char latest[NAME_MAX + 1];
+    int code = -EEXIST;
+    for (unsigned i = 0; code == -EEXIST && i < LINK_TRIES_MAX; i++) {
+        char fresh[NAME_MAX + 1];
+        snprintf(fresh, sizeof(fresh), ".%.200s.", latest);
+        safe_directory_put_random(fresh);
+        if (symlinkat(target, parent, fresh) != 0) {
+            code = -errno;
+        } else if (renameat(parent, fresh, parent, latest) == 0) {
+            code = 0;
+        } else {
+            code = -errno;
+            unlinkat(parent, fresh, 0);
+        }
+    }
+    return code;
+}
+
+/* Make the link. If that fails, verbs would show an older profile, or find none where the user
+ * named no place: then warn. */
+static void publish(const char *target, bool is_named)
+{
+    char latest[NAME_MAX + 1], place[PATH_MAX];
     struct error error;
+    struct stat old;
     print_latest(latest);
     int parent = safe_directory_open(output_temporary_directory(), &error);
-    if (parent >= 0 && (symlinkat(output->directory, output->fd, fresh) != 0 ||
-                        renameat(output->fd, fresh, parent, latest) != 0))
-        error_set(&error, -errno, "%s", strerror(errno));
-    else if (parent >= 0)
-        error.code = 0;
-    if (error.code != 0) {
-        format_printf(stderr,
-                      "heap_profile: warning: cannot make the link %s/%s to this profile: %s; use "
-                      "heap_profile report %s\n",
-                      output_temporary_directory(), latest, error.message, output->directory);
-        unlinkat(output->fd, fresh, 0);
-    }
+    int code = parent < 0 ? parent : replace_link(parent, latest, target);
+    if (parent >= 0 && code < 0)
+        error_set(&error, code, "%s", strerror(-code));
     if (parent >= 0)
         close(parent);
+    snprintf(place, sizeof(place), "%.4000s/%.80s", output_temporary_directory(), latest);
+    if (code < 0 && (!is_named || lstat(place, &old) == 0))
+        format_printf(stderr,
+                      "heap_profile: warning: cannot make the link %s to this profile: %s; use "
+                      "heap_profile report %s\n",
+                      place, error.message, target);
 }
 
 static bool is_empty(int fd)
@@ -108,8 +126,15 @@ int output_create(struct output *output, const char *wanted, struct error *error
 
 void output_publish(const struct output *output)
 {
-    if (output->is_own)
-        link_latest(output);
+    publish(output->directory, !output->is_own);
+}
+
+void output_publish_trace(const char *path)
+{
+    char whole[PATH_MAX];
+    struct stat info;
+    if (stat(path, &info) == 0 && S_ISREG(info.st_mode) && realpath(path, whole) != NULL)
+        publish(whole, true);
 }
 
 void output_discard(const struct output *output)
@@ -296,19 +321,35 @@ static bool is_callers(int directory, const char *name)
            info.st_uid == geteuid();
 }
 
-/* Follow the user's symlink if it and the directory that it names are the caller's and no stranger
- * can change where it leads. Write the directory's path, and return its descriptor. */
-static int open_latest(int parent, const char *link, char directory[PATH_MAX], struct error *error)
+/* Open the directory of the profile that a link names: the directory itself, or that of a trace.
+ * Write the trace's path, or "" for a directory, to `trace`. */
+static int open_target(const char *target, char trace[PATH_MAX], struct error *error)
+{
+    char name[NAME_MAX + 1];
+    struct stat info;
+    *trace = '\0';
+    if (stat(target, &info) != 0 || S_ISDIR(info.st_mode))
+        return safe_directory_open(target, error);
+    strcpy(trace, target);
+    return safe_directory_open_parent(target, name, error);
+}
+
+/* Follow the user's symlink if it and the directory that it leads to are the caller's and no
+ * stranger can change where it leads. Write what it names to `target`, and the trace that it names,
+ * if it names one, to `trace`. Return the directory's descriptor. */
+static int open_latest(int parent, const char *link, char target[PATH_MAX], char trace[PATH_MAX],
+                       struct error *error)
 {
     static const char not_ours[] = "it, or its target, is not this user's alone";
-    ssize_t length = readlinkat(parent, link, directory, PATH_MAX - 1);
-    directory[length > 0 ? length : 0] = '\0';
+    ssize_t length = readlinkat(parent, link, target, PATH_MAX - 1);
+    target[length > 0 ? length : 0] = '\0';
     if (length < 0 && errno != EINVAL)
         return error_set(error, -errno, "%s", strerror(errno));
-    if (!is_callers(parent, link) || *directory != '/')
+    if (!is_callers(parent, link) || *target != '/')
         return error_set(error, -EPERM, not_ours);
-    int fd = safe_directory_open(directory, error);
-    bool is_other = fd == -EPERM || (fd >= 0 && !is_callers(fd, ""));
+    int fd = open_target(target, trace, error);
+    /* Any directory may hold a trace; the trace itself is checked. */
+    bool is_other = fd == -EPERM || (fd >= 0 && *trace == '\0' && !is_callers(fd, ""));
     if (is_other && fd >= 0)
         close(fd);
     return is_other ? error_set(error, -EPERM, not_ours) : fd;
@@ -316,19 +357,19 @@ static int open_latest(int parent, const char *link, char directory[PATH_MAX], s
 
 static int find_latest(char path[PATH_MAX], struct error *error)
 {
-    char link[NAME_MAX + 1], place[PATH_MAX], directory[PATH_MAX] = "";
+    char link[NAME_MAX + 1], place[PATH_MAX], target[PATH_MAX] = "";
     struct error reason;
     print_latest(link);
     snprintf(place, sizeof(place), "%.4000s/%.80s", output_temporary_directory(), link);
     int parent = safe_directory_open(output_temporary_directory(), &reason), code = parent;
     if (code >= 0)
-        code = open_latest(parent, link, directory, &reason);
+        code = open_latest(parent, link, target, path, &reason);
     if (parent >= 0)
         close(parent);
     if (code < 0)
         return complain_of_latest(place, reason.message, code, error);
     int fd = code;
-    code = find_in(directory, path, error);
+    code = *path != '\0' ? 0 : find_in(target, path, error);
     if (code < 0 && code != -ENAMETOOLONG)
         complain_of_latest(path, strerror(-code), code, error);
     /* Another user's file in the caller's directory is not the caller's profile. */
@@ -350,10 +391,11 @@ static int refuse_dump(const char *argument, struct error *error)
     snprintf(path, sizeof(path), "%.*s", (int)(at - argument), argument);
     if (*path != '\0' && stat(path, &info) < 0)
         return 0;
-    return error_set(error, -ENOENT,
-                     "%.200s: there is no such file; only diff, leaks and check take a dump after "
-                     "an @: report and the converters take %.200s%s--dump %.50s",
-                     argument, path, *path != '\0' ? " " : "", at + 1);
+    return error_set(
+        error, -ENOENT,
+        "%.200s: there is no such file; only diff, leaks, explore and check take a dump "
+        "after an @: report and the converters take %.200s%s--dump %.50s",
+        argument, path, *path != '\0' ? " " : "", at + 1);
 }
 
 int output_find_trace(const char *argument, char path[PATH_MAX], struct error *error)

@@ -23,8 +23,8 @@ struct output {
  */
 int output_create(struct output *output, const char *wanted, struct error *error);
 
-/* The name of directories that output_create() and output_make_temporary() choose, before the random
- * characters. */
+/* The name of directories that output_create() and output_make_temporary() choose, before the
+ * random characters. */
 #define OUTPUT_TEMPORARY_PREFIX "heap_profile-"
 
 /* Return where they are: TMPDIR, or /tmp. */
@@ -34,8 +34,10 @@ const char *output_temporary_directory(void);
  * errno. */
 int output_make_temporary(char path[PATH_MAX], struct error *error);
 
-/* Point the user's symlink TMPDIR/heap_profile-latest-UID at a new profile. */
+/* Point the user's symlink TMPDIR/heap_profile-latest-UID at a new profile: its directory, or a
+ * trace that is a file of its own. */
 void output_publish(const struct output *output);
+void output_publish_trace(const char *path);
 
 /* Remove the directory: there is no profile. */
 void output_discard(const struct output *output);

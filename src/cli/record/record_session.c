@@ -134,7 +134,11 @@ static int finish(const struct record_session *session, const struct output *out
             verb_fail(&error);
     } else if (session->trace_path == NULL) {
         output_discard(output);
-    } else if (wrote && !quiet) {
+    } else if (wrote) {
+        if (result->profiled > 0)
+            output_publish_trace(session->trace_path);
+        if (quiet)
+            return code;
         format_printf(stderr, "Trace in %s\n", session->trace_path);
         format_printf(stderr, "  %s report %s   prints a report\n", program_invocation_name,
                       session->trace_path);

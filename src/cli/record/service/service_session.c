@@ -321,8 +321,10 @@ static int finish_trace(const struct service_run *run, bool has_heaps)
         service_tell_trace(trace);
     if (!can_be_read || !has_heaps)
         return RECORD_SESSION_DONE;
-    return judge_profiled(run, finish_profile_count(trace, run->session->finish.quiet, &error),
-                          &error);
+    int profiled = finish_profile_count(trace, run->session->finish.quiet, &error);
+    if (profiled > 0)
+        output_publish_trace(trace);
+    return judge_profiled(run, profiled, &error);
 }
 
 static int finish(struct service_run *run)
