@@ -157,7 +157,7 @@ static int run(struct arguments *arguments)
     if (preload_path_find(library, &error) < 0 ||
         output_file_open(&file, arguments->output, OUTPUT_FILE_AT_ONCE, &error) < 0) {
         fprintf(stderr, "heapprofd: %s\n", error.message);
-        return 1;
+        return HOST_PROFILER_FAILED;
     }
     struct host_options options = {
         .config = &arguments->config,
@@ -171,12 +171,12 @@ static int run(struct arguments *arguments)
     code = output_file_close(&file, code, &error);
     if (code < 0) {
         fprintf(stderr, "heapprofd: %s\n", error.message);
-        return 1;
+        return HOST_PROFILER_FAILED;
     }
     if (!result.started) {
         fprintf(stderr, "heapprofd: cannot run %s: %s\n", arguments->command[0],
                 strerror(result.exec_errno));
-        return result.exec_errno == ENOENT ? 127 : 126;
+        return result.exec_errno == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
     }
     return end_like(&result);
 }
@@ -239,5 +239,6 @@ int main(int argc, char **argv)
         arguments.config.process_cmdline = NULL;
     }
     heap_config_clear(&arguments.config);
-    return code - 1;
+    bool is_wrong_usage = code == 3 && arguments.command == NULL;
+    return is_wrong_usage && has_verb ? HOST_PROFILER_FAILED : code - 1;
 }

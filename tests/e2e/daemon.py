@@ -1422,6 +1422,48 @@ def check_reload_of_policy(policy):
         check(process.end() == 0 and other.end() == 0, "a program failed")
 
 
+def test_denied_without_a_daemon():
+    """never_profile holds for commands, too: they do not run, and their children of that name are left out."""
+    need_root()
+    policy = "/etc/heapprofd.conf"
+    if os.path.exists(policy):
+        harness.skip(f"{policy} is there")
+    with tempfile.TemporaryDirectory() as directory:
+        secret, output = os.path.join(directory, "secret"), os.path.join(directory, "o")
+        shutil.copy(shutil.which("true"), secret)
+        script = os.path.join(directory, "secret-script")
+        with open(script, "w") as file:
+            file.write("#!/bin/sh\ntrue\n")
+        os.chmod(script, 0o755)
+        try:
+            with open(policy, "w") as file:
+                file.write("never_profile secret*\n")
+            words = "may not be profiled: never_profile in /etc/heapprofd.conf denies it"
+            for command in (secret, script):
+                for verb, code in (("host", 125), ("check", 2)):
+                    arguments = ["--max-live", "1G"] if verb == "check" else []
+                    outcome = run([TOOL, verb, *arguments, "-o", output, "--", command])
+                    check(outcome.status == code and words in outcome.stderr.decode(), f"{verb} {command}: {outcome.status} {outcome.stderr!r}")
+                outcome = run([TOOL, "doctor", "--", command])
+                check(outcome.status == 1 and b"never_profile in /etc/heapprofd.conf denies it" in outcome.stdout, f"{outcome.stdout!r}")
+            outcome = run([DAEMON, "host", "-o", output + "-trace", "--", secret])
+            check(outcome.status == 125 and words in outcome.stderr.decode(), f"heapprofd host: {outcome.status} {outcome.stderr!r}")
+            shutil.rmtree(output, ignore_errors=True)
+            outcome = run([TOOL, "host", "-q", "-i", "1", "--follow-children", "-o", output, "--", "sh", "-c", f"{secret}; {script}; exec {secret}"])
+            check(outcome.status == 0, f"a script with such children: {outcome.status} {outcome.stderr!r}")
+            report = json.loads(run([TOOL, "report", "--json", output]).stdout)
+            profiled = {heap["name"] for heap in report["heaps"]}
+            denied = {(each["name"], each["kind"]) for each in report["unprofiled"]}
+            check("sh" in profiled and not any(name.startswith("secret") for name in profiled), f"profiled: {profiled}")
+            check({("secret", "policy"), ("secret-script", "policy")} <= denied, f"denied: {denied}")
+            with open(policy, "w") as file:
+                file.write("never_profil x\n")
+            outcome = run([TOOL, "host", "-o", output + "2", "--", "true"])
+            check(outcome.status == 125 and b"/etc/heapprofd.conf:1:" in outcome.stderr, f"a mistake: {outcome.status} {outcome.stderr!r}")
+        finally:
+            os.unlink(policy)
+
+
 def test_denied_by_policy():
     """never_profile is obeyed; a policy that cannot be read is an error, not an empty policy."""
     need_root()

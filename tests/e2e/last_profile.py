@@ -269,7 +269,7 @@ def test_near_limit():
         check(causes == wanted, f"{options}: {causes}")
     for value in ("0%", "101", "x", "90%x", ""):
         outcome = run([TOOL, "host", "--near-limit", value, "--", "true"])
-        check(outcome.status == 2 and b"--near-limit" in outcome.stderr, f"--near-limit {value}: {outcome.stderr}")
+        check(outcome.status == 125 and b"--near-limit" in outcome.stderr, f"--near-limit {value}: {outcome.stderr}")
 
 
 # Reads a file over and over, for which the cgroup has no room, until its pressure has grown by some seconds.

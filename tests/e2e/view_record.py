@@ -162,7 +162,7 @@ def test_failures():
     """What cannot be recorded says why, in the words of heap_profile, also to a page whose parent ignores SIGCHLD."""
     with Recorder(before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)) as server:
         for arguments, code, words in ((["host", "--", "/nonexistent/command"], 127, "cannot run /nonexistent/command"),
-                                       (["-p", "4000001"], 1, "4000001"), (["host", "-i", "x", "--", "true"], 2, "--interval takes bytes"),
+                                       (["-p", "4000001"], 1, "4000001"), (["host", "-i", "x", "--", "true"], 125, "--interval takes bytes"),
                                        (["-n", "nobody-has-this-name", "--no-startup", "-d", "100"], 3, "no process was profiled")):
             found = server.ended(server.start(*arguments))
             check(found["exit_code"] == code and words in found["output"], f"{arguments}: {found}")

@@ -224,6 +224,7 @@ static void check_command(char *const *arguments)
         doctor_say(&printer, DOCTOR_IMPOSSIBLE, "%s", program_why_not_found(command));
     } else {
         fetch_symbols_of_command(arguments, true);
+        doctor_check_policy(&printer, command, path);
         doctor_check_program(&printer, path, command, true, &facts);
     }
     end_subject(&facts);

@@ -29,6 +29,10 @@ static const char help[] =
     "      --dump-at-max      put the peak into the trace, for Perfetto's UI, not the "
     "end\n" RECORDING_OPTIONS_HELP LIVE_VIEW_HELP TRACING_BESIDE_HELP
     "      --print-config     print the configuration and exit\n" FINISH_OPTIONS_HELP "\n"
+    "Exit code: COMMAND's, also by the same signal; 125 if the profiler failed or for wrong "
+    "usage,\n"
+    "126 if COMMAND could not be run, 127 if it was not found.\n"
+    "\n"
     "Examples:\n"
     "  heap_profile host -- ./server --port 8080\n"
     "  heap_profile host -i 1 -- jq . big.json        every allocation\n"
@@ -58,13 +62,22 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
+/* Parse the options. Wrong usage has the code of all our failures: 2 is an exit code of commands.
+ */
+static int parse_options(const struct verb_line *line, int argc, char **argv,
+                         struct request *request)
+{
+    int code = options_parse(line, argc, argv, request);
+    return code == VERB_USAGE ? HOST_PROFILER_FAILED : code;
+}
+
 /* Take the options. They override the configuration of --with-tracing, so with one they are taken
  * again after it. Return -1 to continue, else the exit code. */
 static int take_options(int argc, char **argv, struct request *request)
 {
     static const struct verb_line line = {"heap_profile host", help, options, true};
     struct error error = {0};
-    int code = options_parse(&line, argc, argv, request);
+    int code = parse_options(&line, argc, argv, request);
     if (code >= 0 || request->with_tracing == NULL)
         return code;
     heap_config_clear(&request->config);
@@ -72,10 +85,10 @@ static int take_options(int argc, char **argv, struct request *request)
     request->host.beside = tracing_beside_read(request->with_tracing, &request->config, &error);
     if (request->host.beside == NULL) {
         verb_fail(&error);
-        return error.code == -ENOSYS ? HOST_PROFILER_FAILED : VERB_USAGE;
+        return HOST_PROFILER_FAILED;
     }
     optind = 0;
-    return options_parse(&line, argc, argv, request);
+    return parse_options(&line, argc, argv, request);
 }
 
 /* Return -1 to continue, else the exit code. */
@@ -88,12 +101,12 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     struct error error = {0};
     if (heap_config_check(&request->config, &error) != 0) {
         verb_fail(&error);
-        return VERB_USAGE;
+        return HOST_PROFILER_FAILED;
     }
     heap_options_warn(&request->config);
     if (optind >= argc && !request->print_config) {
         fputs("heap_profile: which command? As in: heap_profile host -- COMMAND [ARGS]\n", stderr);
-        return VERB_USAGE;
+        return HOST_PROFILER_FAILED;
     }
     request->host.command = argv + optind;
     return -1;

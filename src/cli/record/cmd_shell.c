@@ -11,6 +11,7 @@
 #include "cli/cmd.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
+#include "daemon/host/host.h"
 #include "daemon/host/launcher.h"
 #include "daemon/host/preload_path.h"
 #include "daemon/sockets/run_directory.h"
@@ -22,6 +23,10 @@ static const char help[] =
     "from it need about 2 ns more for an allocation, and heap_profile -n or -p can profile them "
     "at\n"
     "any later time (-n: programs that start later, from their first allocation on).\n"
+    "\n"
+    "Exit code: that of the shell or COMMAND; 125 if the profiler failed or for wrong usage, 126 "
+    "if\n"
+    "COMMAND could not be run, 127 if it was not found.\n"
     "\n"
     "Example:\n"
     "  heap_profile shell -- ./server &\n"
@@ -67,12 +72,12 @@ int cmd_shell(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile shell", help, options, true};
     int code = options_parse(&line, argc, argv, NULL);
-    if (code >= 0)
-        return code;
+    if (code >= 0) /* as of `host`: a command's own code may be 2 */
+        return code == VERB_USAGE ? HOST_PROFILER_FAILED : code;
     struct error error = {0};
     if (prepare(&error) < 0) {
         verb_fail(&error);
-        return 125;
+        return HOST_PROFILER_FAILED;
     }
     const char *shell = getenv("SHELL");
     char *const interactive[] = {(char *)(shell != NULL && shell[0] != 0 ? shell : "/bin/sh"),
@@ -81,5 +86,5 @@ int cmd_shell(int argc, char **argv)
     execvp(command[0], command);
     code = errno;
     format_printf(stderr, "heap_profile: cannot run %s: %s\n", command[0], strerror(code));
-    return code == ENOENT ? 127 : 126;
+    return code == ENOENT ? HOST_NOT_FOUND : HOST_NOT_EXECUTABLE;
 }

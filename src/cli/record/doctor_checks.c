@@ -195,6 +195,17 @@ void doctor_check_program(const struct doctor *doctor, const char *path, const c
         check_contents(doctor, &facts->program);
 }
 
+void doctor_check_policy(const struct doctor *doctor, const char *command, const char *path)
+{
+    struct access_policy policy;
+    struct error error = {0};
+    if (access_policy_read(&policy, ACCESS_POLICY_PATH, &error) < 0)
+        doctor_say(doctor, DOCTOR_IMPOSSIBLE, "%s", error.message);
+    else if (access_policy_denies_command(&policy, command, path))
+        doctor_say(doctor, DOCTOR_IMPOSSIBLE, "never_profile in %s denies it", ACCESS_POLICY_PATH);
+    access_policy_clear(&policy);
+}
+
 /* --- a process --- */
 
 void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_facts *facts)

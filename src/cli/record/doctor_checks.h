@@ -36,6 +36,8 @@ struct doctor_facts {
 /* Check a program by its file. `will_start`: heap_profile is to start it. */
 void doctor_check_program(const struct doctor *doctor, const char *path, const char *name,
                           bool will_start, struct doctor_facts *facts);
+/* Check whether anybody may profile a command. */
+void doctor_check_policy(const struct doctor *doctor, const char *command, const char *path);
 /* Check a running process. */
 void doctor_check_process(const struct doctor *doctor, pid_t pid, struct doctor_facts *facts);
 

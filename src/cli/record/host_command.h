@@ -9,11 +9,6 @@
 #include "cli/record/service/tracing_beside.h"
 #include "daemon/host/host.h"
 
-/* The exit codes of shells and env(1). */
-#define HOST_PROFILER_FAILED 125
-#define HOST_NOT_EXECUTABLE 126
-#define HOST_NOT_FOUND 127
-
 struct host_command {
     const struct heap_config *config;
     char *const *command; /* argv, NULL-terminated */

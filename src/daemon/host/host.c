@@ -22,6 +22,7 @@
 #include "daemon/host/command_signals.h"
 #include "daemon/host/launcher.h"
 #include "daemon/host/session_requests.h"
+#include "daemon/processes/access.h"
 #include "daemon/processes/program.h"
 #include "daemon/processes/self_read.h"
 #include "daemon/server/descendants.h"
@@ -40,6 +41,7 @@ struct host {
     const struct host_options *options;
     struct host_result *result;
     struct session session;
+    struct access_policy policy;
     struct server server;
     struct session_requests requests;
     struct descendants descendants;
@@ -330,6 +332,25 @@ static int check_options(const struct host_options *options, struct error *error
     return 0;
 }
 
+/* Read the policy. A command that nobody may profile does not run: the user asked for its profile.
+ */
+static int check_policy(struct host *host, struct error *error)
+{
+    const char *command = host->options->command[0];
+    char file[PATH_MAX], interpreter[PATH_MAX];
+    int code = access_policy_read(&host->policy, ACCESS_POLICY_PATH, error);
+    if (code < 0 || host->policy.count == 0)
+        return code;
+    program_locate(command, file, sizeof(file));
+    program_find(command, interpreter, sizeof(interpreter));
+    if (!access_policy_denies_command(&host->policy, command, file) &&
+        !access_policy_denies_command(&host->policy, command, interpreter))
+        return 0;
+    access_policy_clear(&host->policy);
+    return error_set(error, -EPERM, "%s may not be profiled: never_profile in %s denies it",
+                     command, ACCESS_POLICY_PATH);
+}
+
 int host_run(const struct host_options *options, struct host_result *result, struct error *error)
 {
     *result = (struct host_result){.wait_status = -1};
@@ -352,12 +373,18 @@ int host_run(const struct host_options *options, struct host_result *result, str
         .read_events = read_events,
         .session = {.descends = descends, .ending = report_ending, .context = host},
         .context = host};
+    if ((code = check_policy(host, error)) < 0) {
+        munmap(host, sizeof(*host));
+        return code;
+    }
     code = session_open(&host->session, options->config, options->follow_children,
                         SESSION_TRACE_FILE, options->trace_fd);
     if (code < 0) {
+        access_policy_clear(&host->policy);
         munmap(host, sizeof(*host));
         return error_set(error, code, "cannot begin the trace: %s", strerror(-code));
     }
+    host->session.policy = &host->policy;
 
     code = server_open(&host->server, &user, NULL, -1, error);
     if (code == 0 && ((code = host->signals = command_signals_open(&host->before)) < 0 ||
@@ -389,6 +416,7 @@ int host_run(const struct host_options *options, struct host_result *result, str
     int closed = session_close(&host->session);
     file_reader_close();
     session_requests_close(&host->requests);
+    access_policy_clear(&host->policy);
     munmap(host, sizeof(*host));
     if (code == 0 && closed < 0)
         code = error_set(error, closed, "cannot write the trace: %s", strerror(-closed));

@@ -12,6 +12,12 @@
 #include "trace/config/trace_config.h"
 #include "util/error.h"
 
+/* Exit codes where the command did not run, those of env(1) and timeout(1). Wrong usage is a
+ * failure of the profiler, too: 2 would be taken for the command's. */
+#define HOST_PROFILER_FAILED 125
+#define HOST_NOT_EXECUTABLE 126
+#define HOST_NOT_FOUND 127
+
 struct host_progress {
     uint64_t elapsed_ms;
     unsigned processes; /* profiled so far */

@@ -379,6 +379,14 @@ static bool is_file(const char *pattern, const char *path)
     return fnmatch(pattern, base_name(path), 0) == 0 || fnmatch(pattern, path, 0) == 0;
 }
 
+bool access_policy_denies_command(const struct access_policy *policy, const char *command,
+                                  const char *path)
+{
+    struct process_info info = {.arguments = &command, .argument_count = 1};
+    snprintf(info.executable, sizeof(info.executable), "%s", path);
+    return access_policy_denies(policy, &info);
+}
+
 bool access_policy_denies(const struct access_policy *policy, const struct process_info *info)
 {
     struct main_program program = {0};

@@ -63,4 +63,8 @@ int access_policy_unpack(struct access_policy *policy, const void *bytes, size_t
 
 bool access_policy_denies(const struct access_policy *policy, const struct process_info *info);
 
+/* The same for a command before it runs: its argument 0 and the file of its program. */
+bool access_policy_denies_command(const struct access_policy *policy, const char *command,
+                                  const char *path);
+
 #endif

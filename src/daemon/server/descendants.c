@@ -144,10 +144,9 @@ static enum unprofiled_reason reason_of(struct descendants *descendants,
 {
     const struct session *session = descendants->session;
     bool is_wanted = session_wants(session, info, HANDSHAKE_STARTUP);
-    bool has_names =
-        session->config->process_cmdline != NULL && session->config->process_cmdline[0] != NULL;
-    if (has_names && !is_wanted)
-        return UNPROFILED_NAME;
+    enum unprofiled_reason unwanted = session_unwanted_reason(session, info);
+    if (!is_wanted && unwanted != UNPROFILED_CHILD)
+        return unwanted;
     enum preload_obstacle obstacle =
         preload_obstacle_of_process(&descendants->files, info, descendants->library);
     if (is_attached_to(obstacle) && !is_wanted)

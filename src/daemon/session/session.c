@@ -191,11 +191,18 @@ static bool is_wanted_of_machine(const struct session *session, const struct pro
     return config->all || is_chosen;
 }
 
+static bool is_denied(const struct session *session, const struct process_info *info)
+{
+    return session->policy != NULL && access_policy_denies(session->policy, info);
+}
+
 bool session_wants(const struct session *session, const struct process_info *info,
                    enum handshake_origin origin)
 {
     if (!session->of_command)
         return is_wanted_of_machine(session, info, origin);
+    if (is_denied(session, info))
+        return false;
     if (has_names(session))
         return is_named(session, info);
     return session->follow_children || info->pid == session->command_pid;
@@ -205,14 +212,17 @@ int session_may_profile(const struct session *session, const struct process_info
                         struct error *error)
 {
     int code = access_check(info, error);
-    if (code == 0 && access_policy_denies(session->policy, info))
+    if (code == 0 && is_denied(session, info))
         code = error_set(error, -EPERM, "%s may not be profiled: never_profile in %s denies it",
                          process_info_name(info), ACCESS_POLICY_PATH);
     return code;
 }
 
-enum unprofiled_reason session_unwanted_reason(const struct session *session)
+enum unprofiled_reason session_unwanted_reason(const struct session *session,
+                                               const struct process_info *info)
 {
+    if (is_denied(session, info))
+        return UNPROFILED_POLICY;
     return has_names(session) ? UNPROFILED_NAME : UNPROFILED_CHILD;
 }
 

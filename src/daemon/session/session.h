@@ -134,11 +134,10 @@ struct session {
     uint64_t id;
     const struct heap_config *config;
     bool follow_children;
-    bool of_command;   /* else a session of the machine */
-    pid_t command_pid; /* 0: not started yet */
-    /* Only in a session of the machine. */
-    struct access_requester owner;
-    const struct access_policy *policy;
+    bool of_command;                    /* else a session of the machine */
+    pid_t command_pid;                  /* 0: not started yet */
+    struct access_requester owner;      /* only in a session of the machine */
+    const struct access_policy *policy; /* NULL: nothing is denied */
     enum session_end over;
 
     /* All times: CLOCK_MONOTONIC; UINT64_MAX: never. */
@@ -198,6 +197,10 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
 /* Return whether the process is one that the session wants. */
 bool session_wants(const struct session *session, const struct process_info *info,
                    enum handshake_origin origin);
+
+/* Return why a process that the session does not want has no profile. */
+enum unprofiled_reason session_unwanted_reason(const struct session *session,
+                                               const struct process_info *info);
 
 /* Return 0 if the session's owner may profile the process, else -EPERM with a message. */
 int session_may_profile(const struct session *session, const struct process_info *info,

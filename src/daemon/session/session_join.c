@@ -396,7 +396,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {
         if (session->of_command)
             unprofiled_add(&session->unprofiled, pid, info->parent_pid, process_info_name(info),
-                           session_unwanted_reason(session));
+                           session_unwanted_reason(session, info));
         if (old != NULL)
             replace_image(session, old, info, NULL);
         fill_reply(session, NULL, reply);

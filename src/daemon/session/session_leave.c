@@ -85,7 +85,7 @@ void session_drop_unwanted(struct session *session)
         struct target *target = session->targets[i];
         const struct process_info *info = &target->info;
         const struct target_rule *rule = target_choice_find(&session->config->target_rules, info);
-        bool is_denied = access_policy_denies(session->policy, info);
+        bool is_denied = session->policy != NULL && access_policy_denies(session->policy, info);
         bool is_wanted = session_wants(session, info, (enum handshake_origin)target->origin);
         snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
         if ((is_wanted && !is_denied) || target->superseded) {

@@ -26,9 +26,6 @@ void session_remove_target(struct session *session, struct target *target);
  */
 bool session_may_speak(const struct session *session, const struct process_info *info, uid_t uid);
 
-/* Return why a process that the session does not want has no profile. */
-enum unprofiled_reason session_unwanted_reason(const struct session *session);
-
 /* session_cgroups.c: watch the cgroup of a new target; stop watching that of an old one. */
 void session_watch_cgroup(struct session *session, struct target *target);
 void session_leave_cgroup(struct session *session, struct target *target);

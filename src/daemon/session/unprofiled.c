@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/processes/access.h"
 #include "daemon/processes/program.h"
 #include "util/array.h"
 #include "util/clock.h"
@@ -93,6 +94,7 @@ static const struct {
     [UNPROFILED_FORKED] = {"forked", "forked by a process that was attached to, and only the "
                                      "parent is patched; heap_profile -p attaches to such a child"},
     [UNPROFILED_NAME] = {"name", "not one of the names after -n"},
+    [UNPROFILED_POLICY] = {"policy", "never_profile in " ACCESS_POLICY_PATH " denies it"},
     [UNPROFILED_TOO_MANY] = {"too_many", "too many processes were being profiled at once; name "
                                          "those that matter with -n"},
     [UNPROFILED_QUIET] = {"quiet", "it could load the library and did not report: it allocated "

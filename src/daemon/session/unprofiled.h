@@ -18,6 +18,7 @@ enum unprofiled_reason {
     UNPROFILED_CHILD,    /* not the command itself */
     UNPROFILED_FORKED,   /* child of an attached process */
     UNPROFILED_NAME,     /* does not have one of the names */
+    UNPROFILED_POLICY,   /* the administrator denies it */
     UNPROFILED_TOO_MANY, /* too many processes at once, or no memory for another one */
     UNPROFILED_QUIET,    /* wanted, could load the library, but never reported */
     UNPROFILED_GONE,     /* ended before the profiler examined it, and never reported */
