@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "util/array.h"
+#include "util/size_unit.h"
 
 /* A larger file is not a budget file. */
 #define FILE_BYTES_MAX (4u << 20)
@@ -21,22 +22,19 @@ const char *const budget_names[BUDGET_KINDS] = {
     [BUDGET_GROWTH] = "max-growth",
 };
 
-/* Parse "64k", "1.5M", "300" or "20%". */
+/* Parse "64k", "1.5M", "100 kB", "300" or "20%". */
 static bool parse_limit(const char *text, double *limit, bool *share)
 {
-    static const char suffixes[] = "kMG";
     char *end;
     if (*text < '0' || *text > '9')
         return false;
     *limit = strtod(text, &end);
     *share = *end == '%';
-    if (*share)
-        *limit /= 100;
-    const char *suffix = *end != '\0' ? strchr(suffixes, *end) : NULL;
-    if (suffix != NULL)
-        *limit = ldexp(*limit, 10 * (int)(suffix - suffixes + 1));
+    end += *end == ' ' && end[1] != '\0';
+    double factor = *share ? 0.01 : size_unit_bytes(end, strlen(end));
+    *limit *= factor;
     return isfinite(*limit) && strpbrk(text, "xXpP") == NULL &&
-           end[*share || suffix != NULL] == '\0';
+           (*share ? end[1] == '\0' : factor > 0);
 }
 
 static int complain(struct error *error, unsigned line, const char *message, const char *text)

@@ -11,6 +11,7 @@
 
 #include "util/array.h"
 #include "util/regular_file.h"
+#include "util/size_unit.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 20)
 #define BLANKS " \t\r"
@@ -318,11 +319,6 @@ int settings_check_used(const struct settings *settings, struct error *error)
 
 /* --- values --- */
 
-struct unit {
-    const char *name;
-    double factor;
-};
-
 /* Parse "NUMBER UNIT", where the blank may be missing. Return false if it is not one, or if the
  * product is negative or too large for an exact whole number. */
 static bool parse_with_unit(const char *text, const struct unit *units, double *value)
@@ -377,16 +373,11 @@ int setting_number(struct settings_section *section, const char *key, uint64_t l
 int setting_bytes(struct settings_section *section, const char *key, uint64_t *value,
                   struct error *error)
 {
-    static const struct unit units[] = {
-        {"", 1},         {"B", 1},      {"K", 0x1p10},   {"KiB", 0x1p10}, {"M", 0x1p20},
-        {"MiB", 0x1p20}, {"G", 0x1p30}, {"GiB", 0x1p30}, {"T", 0x1p40},   {"TiB", 0x1p40},
-        {"kB", 1e3},     {"MB", 1e6},   {"GB", 1e9},     {"TB", 1e12},    {NULL, 0},
-    };
     const struct setting *setting = find(section, key);
     double bytes;
     if (setting == NULL)
         return 0;
-    if (!parse_with_unit(setting->value, units, &bytes))
+    if (!parse_with_unit(setting->value, size_units, &bytes))
         return setting_refuse(section, key, error, "it takes a size, such as 64MiB");
     *value = (uint64_t)bytes;
     return 0;

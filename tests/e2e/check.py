@@ -420,9 +420,30 @@ def test_usage(directory):
         (("--max-live", "1", "--undecided", "maybe", whole), "pass or fail"),
         (("--max-live", "1", "--pid", "1", whole), "nothing in it"),
         (("--max-leaks", "1", whole), "--max-leak"),
+        (("--max-live", "1", "-n", "x", whole), "-n is for a command"),
     ]:
         done = run([TOOL, "check", *arguments])
         check(done.status == 2 and said in done.stderr.decode(), f"{arguments}: {done.status}, {done.stderr!r}")
+
+
+def test_named_processes(directory):
+    """-n NAME judges the processes of that name that the command starts; the others do not matter."""
+    script = f"{program('added_leak')} 2000; true; cat /dev/null"
+    for options, status, names in ((["-n", "added_leak"], 1, {"added_leak"}), (["-n", "cat"], 0, {"cat"}), (["-n", "cat,added_leak"], 1, {"cat", "added_leak"})):
+        done = run([TOOL, "check", "--json", "--max-live", "100k", *options, "--", "sh", "-c", script])
+        results = json.loads(done.stdout)["results"]
+        check(done.status == status and {result["name"] for result in results} == names, f"{options}: {done.status} {results}")
+    # The advice for the processes that were not profiled works.
+    done = run([TOOL, "check", "--max-live", "100k", "--", "sh", "-c", script])
+    check(done.status == 2 and b"use -n with its name" in done.stderr, f"{done.status} {done.stderr!r}")
+
+
+def test_units(directory):
+    """Sizes of budgets are those of all options (docs/units.md)."""
+    whole = record(directory, "a", "2000", interval=1)
+    for text, wanted in (("400kB", "holds"), ("400 kB", "holds"), ("390.6 KiB", "fails"), ("390.7k", "holds"), ("0.4MB", "holds"), ("0.38M", "fails"), ("399999B", "fails")):
+        found, result = state("--max-leak", f"the_leak={text}", whole)
+        check(found == wanted, f"{text}: {result}")
 
 
 def add_to_exact_total(path, more):

@@ -239,7 +239,7 @@ def test_types(directory):
     same(f["size_by_type"], {"Node": 60, "Edge": -20, "[unknown]": 8}, "sizes by type")
     same(g["count_by_type"], {"[unknown]": 15}, "without types")
     text = leaks(path + "@1", path + "@2").stdout.decode()
-    check("by type: Edge −2, Node +6, [unknown] +2\n" in text, text)
+    check("by type: Edge −2, Node +6, [no type] +2\n" in text, text)
     check(text.count("by type") == 1, "missing types are printed")
 
 

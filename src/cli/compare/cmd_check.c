@@ -9,6 +9,7 @@
 #include "cli/cmd.h"
 #include "cli/compare/check_report.h"
 #include "cli/compare/compare_source.h"
+#include "cli/options/heap_options.h"
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
@@ -56,6 +57,7 @@ static const char help[] =
     "  With a command, the report goes to standard error (with --json to standard output):\n"
     "  -i, --interval BYTES      mean bytes between samples (1: every allocation)\n"
     "  -o, --output DIR          keep the profile in DIR\n"
+    "  -n, --name A,B            check only the processes of these names that COMMAND starts\n"
     "      --follow-children     check all processes that COMMAND starts\n"
     "\n"
     "Examples:\n"
@@ -133,6 +135,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("github", 0, OPTION_SET, struct request, github),
     OPTION_ENTRY("interval", 'i', OPTION_BYTES, struct request, config.sampling_interval_bytes),
     OPTION_ENTRY("output", 'o', OPTION_TEXT, struct request, output),
+    OPTION_ENTRY_CALL("name", 'n', struct request, config.process_cmdline, take_names),
     OPTION_ENTRY("follow-children", 0, OPTION_SET, struct request, follow_children),
     OPTIONS_END,
 };
@@ -190,6 +193,12 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         fputs("heap_profile: --max-growth and --baseline go together\n", stderr);
         return EXIT_UNDECIDABLE;
     }
+    if (request->config.process_cmdline != NULL && request->command == NULL) {
+        fputs("heap_profile: -n is for a command: heap_profile check [options] -n NAME -- COMMAND; "
+              "of a profile, --pid chooses a process\n",
+              stderr);
+        return EXIT_UNDECIDABLE;
+    }
     if (heap_config_check(&request->config, &error) != 0) {
         verb_fail(&error);
         return EXIT_UNDECIDABLE;
@@ -226,7 +235,7 @@ static int write_junit(const struct check_page *page, const char *path)
     struct output_file file;
     struct error error;
     FILE *out = NULL;
-    int code = output_file_open(&file, path, 0, &error);
+    int code = output_file_open(&file, path, OUTPUT_FILE_SHARED, &error);
     if (code == 0 && (out = output_file_stream(&file)) == NULL)
         code = error_set(&error, -ENOMEM, "no memory to write %s", path);
     if (out != NULL)

@@ -7,6 +7,8 @@
 
 #define TYPE_WIDTH 80
 #define TYPES_SHOWN 6
+/* As all tables have it; DIFF_NO_TYPE is the word of Chromium's JSON. */
+#define NO_TYPE "[no type]"
 #define FIGURES_COLUMNS 69 /* of a row, before its text */
 
 #define BOLD "\033[1m"
@@ -55,7 +57,8 @@ static void print_types(const struct page *page, const struct diff_row *row)
             continue;
         }
         fputs(shown++ == 0 ? "              by type: " : ", ", page->out);
-        format_print(page->out, types[i].type, TYPE_WIDTH);
+        bool is_typed = strcmp(types[i].type, DIFF_NO_TYPE) != 0;
+        format_print(page->out, is_typed ? types[i].type : NO_TYPE, TYPE_WIDTH);
         fprintf(page->out, " %s", size_text(page, count, true).bytes);
     }
     if (left > 0)

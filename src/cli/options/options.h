@@ -33,7 +33,7 @@ enum option_kind {
     OPTION_SET,      /* bool: no value; becomes true */
     OPTION_CLEAR,    /* bool: no value; becomes false */
     OPTION_TEXT,     /* const char *: any text */
-    OPTION_BYTES,    /* uint64_t: a size, with k, M or G */
+    OPTION_BYTES,    /* uint64_t: a size, with its unit (util/size_unit.h) */
     OPTION_NUMBER,   /* uint64_t: up to UINT32_MAX */
     OPTION_NUMBER32, /* uint32_t */
     OPTION_PID,      /* int32_t */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/print/format.h"
+#include "util/size_unit.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
@@ -33,15 +34,17 @@ bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *
 /* Parse a size with its suffix; *rest is the text after it. */
 static bool parse_size(const char *text, uint64_t *value, const char **rest)
 {
-    const char *suffixes = "kMG";
     if (!parse_whole(text, value, rest))
         return false;
-    const char *suffix = **rest != '\0' ? strchr(suffixes, **rest) : NULL;
-    int shift = suffix != NULL ? 10 * (int)(suffix - suffixes + 1) : 0;
-    if (*value > UINT64_MAX >> shift)
+    const char *unit = *rest;
+    /* Sizes are printed with a blank: "100 kB". */
+    unit += *unit == ' ' && unit[1] != '\0' && unit[1] != ',';
+    size_t length = strcspn(unit, ",");
+    uint64_t factor = (uint64_t)size_unit_bytes(unit, length);
+    if (factor == 0 || *value > UINT64_MAX / factor)
         return false;
-    *value <<= shift;
-    *rest += suffix != NULL;
+    *value *= factor;
+    *rest = unit + length;
     return true;
 }
 

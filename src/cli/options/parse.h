@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parse a whole number of bytes with an optional suffix k, M or G (powers of 1024). On anything
+/* Parse a whole number of bytes with an optional unit (util/size_unit.h). On anything
  * else print an error that names the option, and return false. */
 bool parse_bytes(const char *option, const char *text, uint64_t *value);
 bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The units of sizes in options and configurations (docs/units.md). */
+#ifndef HEAPPROFD_UTIL_SIZE_UNIT_H
+#define HEAPPROFD_UTIL_SIZE_UNIT_H
+
+#include <stddef.h>
+
+struct unit {
+    const char *name; /* NULL ends a list */
+    double factor;
+};
+
+/* Of 1024 as k, M, G and T, and with i; of 1000 with B alone, as sizes are printed. */
+extern const struct unit size_units[];
+
+/* Return the bytes of a unit whose name has `length` bytes; 0: there is no such unit. */
+double size_unit_bytes(const char *name, size_t length);
+
+#endif
