@@ -4,22 +4,38 @@
 
 #include <string.h>
 
+#ifdef HEAPPROFD_METRICS
+#include "metrics/metrics.h"
+#endif
 #include "sinks/sink.h"
 
-/* Metrics read their section when they are opened. */
-static void pass_over_metrics(struct settings *settings)
+#ifdef HEAPPROFD_METRICS
+
+static int check_metrics(struct settings *settings, struct error *error)
+{
+    return metrics_check(settings, error);
+}
+
+#else
+
+/* A section of the metrics has no effect in this build. */
+static int check_metrics(struct settings *settings, struct error *error)
 {
     struct settings_section *section = settings_next(settings, "metrics", NULL);
     const struct setting *setting = NULL;
+    (void)error;
     while (section != NULL && (setting = setting_next(section, setting)) != NULL)
         ;
+    return 0;
 }
+
+#endif
 
 int reload_check(struct collector_config *config, struct error *error)
 {
     int sinks = sinks_check(&config->settings, error);
-    pass_over_metrics(&config->settings);
-    if (sinks < 0 || settings_check_used(&config->settings, error) < 0)
+    if (sinks < 0 || check_metrics(&config->settings, error) < 0 ||
+        settings_check_used(&config->settings, error) < 0)
         return -EINVAL;
     return sinks;
 }

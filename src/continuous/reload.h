@@ -7,8 +7,8 @@
 
 #include "continuous/collector_config.h"
 
-/* Check what collector_config_read() leaves to others: sinks, and settings that nobody knows.
- * Return the number of sinks, or a negative errno with a message. */
+/* Check what collector_config_read() leaves to others: sinks, metrics, and settings that nobody
+ * knows. Return the number of sinks, or a negative errno with a message. */
 int reload_check(struct collector_config *config, struct error *error);
 
 struct reload_changes {

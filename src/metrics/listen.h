@@ -19,6 +19,10 @@
 int metrics_listen(struct settings_section *section, char address[METRICS_ADDRESS_BYTES],
                    struct error *error);
 
+/* Check that metrics_listen() would succeed, as far as that can be told beside a collector that
+ * runs. Return 0 or a negative errno with a message. */
+int metrics_listen_check(struct settings_section *section, struct error *error);
+
 /* Remove the unix socket of an address, if it is one. */
 void metrics_listen_end(const char *address);
 

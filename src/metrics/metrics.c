@@ -50,6 +50,12 @@ static int serve(struct metrics *metrics, struct settings *settings, struct erro
     return metrics->server != NULL ? 0 : error->code;
 }
 
+int metrics_check(struct settings *settings, struct error *error)
+{
+    struct settings_section *section = settings_next(settings, "metrics", NULL);
+    return section == NULL ? 0 : metrics_listen_check(section, error);
+}
+
 struct metrics *metrics_open(struct settings *settings, const char *run_directory,
                              const struct metrics_source *source, struct error *error)
 {

@@ -21,6 +21,9 @@ struct metrics;
 struct metrics *metrics_open(struct settings *settings, const char *run_directory,
                              const struct metrics_source *source, struct error *error);
 
+/* Check the section `[metrics]`, if there is one. Return 0 or a negative errno with a message. */
+int metrics_check(struct settings *settings, struct error *error);
+
 /* Return where metrics are served, for people; "": nowhere. */
 const char *metrics_address(const struct metrics *metrics);
 

@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import harness
@@ -688,6 +689,21 @@ def test_wrong_configuration():
             wait_for(f"a message with {words!r}", lambda: words in daemon.log() and "restart the daemon" in daemon.log())
             check("heapprofd.conf" in daemon.log(), daemon.log())
             check(daemon.status() is not None, "the daemon serves")
+    for section, words in (
+        ("listen = 10.9.8.7:9464", "allow_remote"), ("listen = somewhere", "an address and a port"),
+        ("listen = 127.0.0.1:99999", "an address and a port"), ("listen = unix:relative", "absolute"),
+        ("listen = unix:/run/no-such-place/s", "there is no directory /run/no-such-place"),
+        ("listen = 203.0.113.9:9464\nallow_remote = yes", "cannot serve metrics"), ("socket_mod = 0600", "socket_mod"),
+        ("listen = unix:/run/x\nsocket_mode = 9", "octal"), ("", ""), ("listen = 127.0.0.1:0", ""), ("listen = [::1]:9464", ""),
+    ):
+        with tempfile.NamedTemporaryFile("w") as file:
+            spool = tempfile.gettempdir() + "/spool-of-a-check"
+            file.write(f"[continuous]\nspool = {spool}\n[program p]\n[metrics]\n{section}\n")
+            file.flush()
+            outcome = run([COLLECTOR, "--config", file.name, "--check"])
+            if "::1" in section and b"cannot serve" in outcome.stderr:
+                continue  # a machine without IPv6
+            check(outcome.status == (78 if words else 0) and words in outcome.stderr.decode(), f"{section}: {outcome.status} {outcome.stderr!r}")
     outcome = run([COLLECTOR, "--config", "/nonexistent", "--check"])
     check(outcome.status == 78 and b"/nonexistent" in outcome.stderr, f"{outcome.status} {outcome.stderr}")
 
