@@ -181,7 +181,11 @@ static void stack_modes_are_read_and_printed(void **state)
     assert_int_equal(heap_config_copy(&copy, &config), 0);
     assert_int_equal(copy.stack_mode, HEAP_STACK_MIXED);
     char *printed = heap_config_to_text(&copy);
-    assert_non_null(strstr(printed, "\n      stack_mode: MIXED\n"));
+    assert_non_null(strstr(printed, "\n      # heapprofd: stack_mode: MIXED\n"));
+    /* What is a comment to others is a field to us. */
+    heap_config_clear(&config);
+    assert_int_equal(heap_config_read_text(printed, strlen(printed), &config, NULL, &error), 0);
+    assert_int_equal(config.stack_mode, HEAP_STACK_MIXED);
     free(printed);
     copy.stack_mode = (enum heap_stack_mode)77;
     assert_true(heap_config_check(&copy, &error) < 0);

@@ -38,7 +38,7 @@ static const char help[] =
     "-c`, and exit\n" FINISH_OPTIONS_HELP "\n"
     "Accepted without effect: --idle-allocations (obsolete), --no-start,\n"
     "--disable-fork-teardown, --disable-selinux, --no-android-tree-symbolization, --no-versions,\n"
-    "--no-annotations, --simpleperf, --traceconv-binary PATH.\n"
+    "--no-annotations, --simpleperf, --traceconv-binary PATH, --trace-to-text-binary PATH.\n"
     "\n"
     "Exit code: 0, 1 if the session failed or no process of -p can be profiled, 2 for wrong "
     "usage,\n"
@@ -115,6 +115,7 @@ static const struct option_entry options[] = {
     IGNORED("no-annotations"),
     IGNORED("simpleperf"),
     {.name = "traceconv-binary", .kind = OPTION_CALL, .take = ignore},
+    {.name = "trace-to-text-binary", .kind = OPTION_CALL, .take = ignore},
     OPTIONS_END,
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "config.pb-c.h"
+#include "trace/config/config_text.h"
 #include "trace/config/timeline_config.h"
 #include "trace/config/trace_config.h"
 #include "trace/text/text_format.h"
@@ -286,8 +287,12 @@ int heap_config_read_text(const char *text, size_t length, struct heap_config *c
     size_t byte_count;
     const struct text_format_reader reader = {
         .must_know = must_know, .unknown = warn_unknown, .context = warnings};
-    void *bytes = text_format_to_bytes(&perfetto__protos__trace_config__descriptor, text, length,
+    char *fields = config_text_uncomment(text, length);
+    if (fields == NULL)
+        return error_set(error, -ENOMEM, "no memory for the configuration");
+    void *bytes = text_format_to_bytes(&perfetto__protos__trace_config__descriptor, fields, length,
                                        &reader, &byte_count, error);
+    free(fields);
     if (bytes == NULL)
         return error->code;
     int code = heap_config_read_binary(bytes, byte_count, config, warnings, error);
@@ -481,10 +486,9 @@ char *heap_config_to_text(const struct heap_config *config)
     }
     proto_put_raw(&text, "", 1);
     free(bytes);
-    if (!text.failed)
-        return (char *)text.bytes;
+    char *printed = text.failed ? NULL : config_text_comment((const char *)text.bytes);
     proto_buffer_free(&text);
-    return NULL;
+    return printed;
 }
 
 int heap_config_copy(struct heap_config *to, const struct heap_config *from)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "trace/config/config_text.h"
 #include "trace/config/trace_config.h"
 #include "trace/text/text_format.h"
 
@@ -58,8 +59,12 @@ int session_config_read_text(struct session_config *config, const char *text, si
                           "`perfetto --txt -c CONFIG -o TRACE`",
         .is_exact = true};
     size_t byte_count;
-    void *bytes = text_format_to_bytes(&perfetto__protos__trace_config__descriptor, text, length,
+    char *fields = config_text_uncomment(text, length);
+    if (fields == NULL)
+        return error_set(error, -ENOMEM, "no memory for the configuration");
+    void *bytes = text_format_to_bytes(&perfetto__protos__trace_config__descriptor, fields, length,
                                        &reader, &byte_count, error);
+    free(fields);
     return bytes == NULL ? error->code : take_bytes(config, bytes, byte_count, error);
 }
 
