@@ -43,6 +43,12 @@ static int add_name(struct trace_names *names, struct proto_span span)
     return 0;
 }
 
+int trace_names_add_frame(struct trace_names *names, const char *name)
+{
+    const uint8_t *at = (const uint8_t *)name;
+    return add_name(names, (struct proto_span){at, at + strlen(name)});
+}
+
 static int add_package(struct trace_names *names, struct java_text package)
 {
     bool added;

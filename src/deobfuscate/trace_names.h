@@ -38,6 +38,8 @@ int trace_names_read(struct trace_names *names, const char *path,
                      struct error *error);
 /* Add the names of one TracePacket. Return 0 or -ENOMEM. */
 int trace_names_add(struct trace_names *names, struct proto_span packet);
+/* Add a frame's name, if it is that of a method. Return 0 or -ENOMEM. */
+int trace_names_add_frame(struct trace_names *names, const char *name);
 void trace_names_clear(struct trace_names *names);
 
 #endif

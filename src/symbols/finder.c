@@ -3,8 +3,9 @@
  * Search for the file that describes a mapping. Places are tried in this order:
  *
  *   1. each given directory: the mapping's whole path, the same without "base.apk!", its last
- *      component, the same without "base.apk!", and .build-id/xx/yyyy.debug; or, if directories are
- *      walked by build id, any file with this build id
+ *      component, the same without "base.apk!", and .build-id/xx/yyyy.debug; then any file of the
+ *      directories themselves with this build id; or, if directories are walked by build id, any
+ *      file below them with it
  *   2. the mapping's own path
  *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and unchanged
  *   4. $HOME/.debug, where perf keeps copies of files that it saw
@@ -50,7 +51,7 @@ struct indexed_file {
 
 struct symbol_finder {
     struct symbol_directories directories;
-    bool by_build_id, automatic;
+    bool by_build_id, automatic, is_indexed;
     struct indexed_file *files;
     size_t file_count, file_capacity;
     struct debuginfod *debuginfod; /* NULL: no servers */
@@ -152,8 +153,10 @@ struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *opt
         result =
             symbol_directories_add(&finder->directories, options->directories, "symbols", warning);
     }
-    if (result == 0 && options->by_build_id)
+    if (result == 0 && options->by_build_id) {
         result = symbol_directories_walk(&finder->directories, index_file, finder);
+        finder->is_indexed = true;
+    }
     if (result < 0) {
         error_set(error, result, "no memory to search for symbols");
         symbol_finder_close(finder);
@@ -464,6 +467,10 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
     hex_write(build_id, build_id_length, hex);
     for (size_t i = 0; i < finder->directories.count && !finder->by_build_id; i++)
         search_directory(&search, finder->directories.items[i], plain, hex);
+    if (!finder->is_indexed && !is_done(&search) && finder->directories.count > 0) {
+        search.error = symbol_directories_list(&finder->directories, index_file, finder);
+        finder->is_indexed = true;
+    }
     for (size_t i = 0; i < finder->file_count; i++) {
         const struct indexed_file *file = &finder->files[i];
         if (file->build_id_length == build_id_length &&

@@ -2,6 +2,7 @@
 /* Split lists of directories, and walk through directories (symbol_directories.h). */
 #include "symbols/symbol_directories.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -42,23 +43,38 @@ static int compare_entries(const FTSENT **a, const FTSENT **b)
     return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-int symbol_directories_walk(const struct symbol_directories *directories,
-                            symbol_directories_sink *sink, void *context)
+static int visit(const struct symbol_directories *directories, bool is_deep,
+                 symbol_directories_sink *sink, void *context)
 {
     unsigned seen = 0;
     int result = 0;
     for (size_t i = 0; i < directories->count && result == 0; i++) {
         char *roots[] = {directories->items[i], NULL};
         FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, compare_entries);
-        const FTSENT *entry;
+        FTSENT *entry;
         if (tree == NULL && errno == ENOMEM)
             return -ENOMEM;
         if (tree == NULL)
             continue;
-        while (result == 0 && seen++ < ENTRIES_MAX && (entry = fts_read(tree)) != NULL)
+        while (result == 0 && seen++ < ENTRIES_MAX && (entry = fts_read(tree)) != NULL) {
             if (entry->fts_info == FTS_F || entry->fts_info == FTS_SL)
                 result = sink(context, entry);
+            else if (!is_deep && entry->fts_info == FTS_D && entry->fts_level > FTS_ROOTLEVEL)
+                fts_set(tree, entry, FTS_SKIP);
+        }
         fts_close(tree);
     }
     return result;
+}
+
+int symbol_directories_walk(const struct symbol_directories *directories,
+                            symbol_directories_sink *sink, void *context)
+{
+    return visit(directories, true, sink, context);
+}
+
+int symbol_directories_list(const struct symbol_directories *directories,
+                            symbol_directories_sink *sink, void *context)
+{
+    return visit(directories, false, sink, context);
 }

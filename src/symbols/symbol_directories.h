@@ -22,6 +22,11 @@ void symbol_directories_clear(struct symbol_directories *directories);
 /* Receive a file or a link. A result other than 0 ends the walk. */
 typedef int symbol_directories_sink(void *context, const FTSENT *entry);
 
+/* Call `sink` for the files and links in the directories themselves, in order of names. Return as
+ * symbol_directories_walk(). */
+int symbol_directories_list(const struct symbol_directories *directories,
+                            symbol_directories_sink *sink, void *context);
+
 /* Call `sink` for everything below the directories, in order of names. Links to directories are not
  * followed: their targets below a directory are found anyway. Return 0, the sink's result, or
  * -ENOMEM. */

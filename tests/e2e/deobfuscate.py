@@ -126,10 +126,10 @@ class Scene:
         with open(out, "rb") as file, open(summary, encoding="utf-8") as text:
             return file.read(), json.load(text)["maps"], words
 
-    def stacks(self, trace):
+    def stacks(self, trace, env=None):
         """Return the report's [[(name, file:line, obfuscated name)]], in the order of the samples."""
         path = self.write("whole-trace", trace)
-        done = run([TOOL, "report", "--json", path])
+        done = run([TOOL, "report", "--json", path], env={"PERFETTO_PROGUARD_MAP": "", **(env or {})})
         check(done.status == 0, f"report: {done.stderr.decode()}")
         result = {}
         for heap in json.loads(done.stdout)["heaps"]:
@@ -197,6 +197,23 @@ com.example.Main -> a:
     check([frame[0] for frame in got[1]] == first[4:], f"{got[1]}")
     check([frame[0] for frame in got[2]] == first[:4] + first[5:], f"{got[2]}")
     check(got[0][3][2] == "a.a" and got[0][1][2] == "", f"{got[0]}")
+
+
+def test_maps_of_the_environment():
+    """Every tool that reads a trace names its Java code by PERFETTO_PROGUARD_MAP, as `deobfuscate` would, and not twice."""
+    scene = Scene()
+    path = scene.write("mapping.txt", "com.example.Main -> a:\n    1:1:void foo():54:54 -> a\n    1:1:void test():50 -> a\n    void x() -> b\n")
+    trace = make_trace([(100, [("a.a", APK, 1), ("a.b", APK, 0)])])
+    packets, _, _ = scene.convert(trace, "--proguard-map", f"{APP}={path}")
+    wanted, environment = scene.stacks(trace + packets), {"PERFETTO_PROGUARD_MAP": f"{APP}={path}"}
+    check([frame[0] for frame in wanted[0]] == [f"com.example.Main.{name}" for name in ("foo", "test", "x")], f"{wanted}")
+    check(scene.stacks(trace, environment) == wanted, f"by the environment: {scene.stacks(trace, environment)}")
+    check(scene.stacks(trace + packets, environment) == wanted, "named twice")
+    raw = scene.write("raw", trace)
+    lines = run([TRACECONV, "collapsed", "--view", "alloc_space", raw], env=environment).stdout.decode()
+    check("com.example.Main.x;com.example.Main.test;com.example.Main.foo " in lines, f"collapsed: {lines}")
+    rows = run([TOOL, "query", raw, "select deobfuscated_name from stack_profile_frame"], env=environment).stdout.decode()
+    check("com.example.Main.x" in rows, f"query: {rows}")
 
 
 def test_retraced():

@@ -16,6 +16,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import urllib.request
 import zipfile
 
 from harness import BUILD, LONG, ROOT, SANITIZED, check, main, need, run, skip
@@ -560,6 +561,91 @@ def test_separated(scene):
         output(["objcopy", "--only-keep-debug", whole, os.path.join(folder, hexadecimal[2:] + ".debug")])
         compare(scene, path, reference=whole, addresses=addresses,
                 environment={"PERFETTO_BINARY_PATH": "/nowhere:" + scene.path("symbols")})
+
+
+def test_debug_file_in_the_directory(scene):
+    """DIR/NAME.debug is found by its build id alone, whatever its name, without index mode; deeper ones are not."""
+    whole = scene.compile("app", "c", "gcc", "-g", "-O1")
+    build_id, addresses = build_id_of(whole), code_addresses(whole)[:20]
+    for name, is_found in (("app.debug", True), ("of-a-server-1.2", True), ("deep/app.debug", False)):
+        folder = scene.path("only-" + name.replace("/", "-"))
+        os.makedirs(os.path.dirname(os.path.join(folder, name)))
+        output(["objcopy", "--only-keep-debug", whole, os.path.join(folder, name)])
+        for options, environment in ((("--symbol-paths", folder), {}), ((), {"PERFETTO_BINARY_PATH": folder})):
+            _, report, words = symbolize(scene.directory, [("/srv/bin/app", build_id, addresses, 0)], "--no-auto-symbol-paths", *options, environment=environment)
+            check((report["/srv/bin/app"]["with_lines"] > 10) == is_found, f"{name} {options}: {report} {words}")
+        _, report, words = symbolize(scene.directory, [("/srv/bin/app", build_id, addresses, 0)], "--no-auto-symbol-paths",
+                                     environment={"PERFETTO_BINARY_PATH": folder, "PERFETTO_SYMBOLIZER_MODE": "index"})
+        check(report["/srv/bin/app"]["with_lines"] > 10, f"{name} in index mode: {report} {words}")
+
+
+HIDDEN = """
+#include <stdlib.h>
+__attribute__((noinline)) static void *hidden_function(int size) { void *volatile block = malloc(size); return block; }
+int main(int argc, char **argv) { (void)argv; volatile char *kept = hidden_function(5000 * argc); kept[0] = 1; return 0; }
+"""
+
+
+def address_of_view(process):
+    return re.search(r"http://\S+/", process.stdout.readline())[0]
+
+
+def test_names_with_every_tool(scene):
+    """PERFETTO_BINARY_PATH gives names to every tool that reads a trace; nothing else is searched, and no line is lost."""
+    heap_profile = os.path.join(BUILD, "heap_profile")
+    with open(scene.path("hidden.c"), "w") as file:
+        file.write(HIDDEN)
+    output(["gcc", "-g", "-O1", "-Wl,--build-id", "hidden.c", "-o", "whole"], cwd=scene.directory)
+    for name in ("debug", "index/deep"):
+        os.makedirs(scene.path(name))
+        output(["objcopy", "--only-keep-debug", scene.path("whole"), scene.path(name, "a.debug")])
+    output(["strip", "-o", scene.path("hidden"), scene.path("whole")])
+    for name, more in (("p", []), ("q", ["and more"])):
+        output([heap_profile, "host", "--quiet", "-i", "1", "--no-symbols", "-o", scene.path(name), "--", scene.path("hidden"), *more])
+    trace, other = scene.path("p", "raw-trace"), scene.path("q", "raw-trace")
+    tools = {
+        "report": [heap_profile, "report", "--stacks", trace], "report --json": [heap_profile, "report", "--json", trace],
+        "query": [heap_profile, "query", trace, "select name || ' ' || line_number from stack_profile_symbol"],
+        "diff": [heap_profile, "diff", "--json", trace, other], "leaks": [heap_profile, "leaks", trace],
+        "check": [heap_profile, "check", "--max-leak", "hidden_function=10", trace],
+        "collapsed": [TRACECONV, "collapsed", trace], "speedscope": [TRACECONV, "speedscope", trace],
+        "memory_infra": [TRACECONV, "memory_infra", trace], "profile": [TRACECONV, "profile", "-o", scene.path("pprof"), trace],
+        "export": [heap_profile, "query", trace, "--export", scene.path("database")],
+    }
+    files = {"profile": lambda: [scene.path("pprof", name) for name in os.listdir(scene.path("pprof"))],
+             "export": lambda: [scene.path("database")]}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PERFETTO_", "DEBUGINFOD_"))}
+    for environment, is_named in (({}, False), ({"PERFETTO_BINARY_PATH": scene.path("debug")}, True),
+                                  ({"PERFETTO_BINARY_PATH": scene.path("index")}, False),
+                                  ({"PERFETTO_BINARY_PATH": scene.path("index"), "PERFETTO_SYMBOLIZER_MODE": "index"}, True)):
+        for name, command in tools.items():
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, env={**clean, **environment})
+            text = done.stdout + b"".join(open(path, "rb").read() for path in files.get(name, list)())
+            # What check looks for is in its report anyway: its verdict tells.
+            found = done.returncode == 1 if name == "check" else b"hidden_function" in text
+            check(done.stderr == b"" or name in ("check", "profile"), f"{name}: {done.stderr!r}")
+            check(found == is_named, f"{name} with {environment}: {done.returncode} {done.stdout[-1500:]!r} {done.stderr!r}")
+    if "view" in output([heap_profile, "--help"]).decode():
+        with subprocess.Popen([heap_profile, "view", "--no-browser", trace], stdout=subprocess.PIPE, text=True,
+                              env={**clean, "PERFETTO_BINARY_PATH": scene.path("debug")}) as process:
+            address = address_of_view(process)
+            with urllib.request.urlopen(address + "api/table?by=function&heap=0.0") as answer:
+                check(b"hidden_function" in answer.read(), "view")
+            process.terminate()
+    # A trace that has lines keeps them if only names are found.
+    output([TRACECONV, "bundle", "--symbol-paths", scene.path("debug"), trace, scene.path("bundle")])
+    os.makedirs(scene.path("names"))
+    output(["strip", "-g", "-o", scene.path("names/hidden"), scene.path("whole")])
+    environment = {**clean, "PERFETTO_BINARY_PATH": scene.path("names")}
+    for path, wanted in ((trace, b"hidden_function [hidden]"), (scene.path("bundle"), b"hidden_function hidden.c:3")):
+        text = output([heap_profile, "report", "--stacks", path], env=environment)
+        check(wanted in text, f"{path}: {text.decode()}")
+    # Mistakes are warnings, once.
+    for environment, words in (({"PERFETTO_SYMBOLIZER_MODE": "indx"}, "may be find or index"), ({"PERFETTO_BINARY_PATH": "/nowhere"}, "/nowhere"),
+                               ({"PERFETTO_PROGUARD_MAP": "a=/nowhere"}, "/nowhere")):
+        done = subprocess.run([heap_profile, "diff", trace, other], stdin=subprocess.DEVNULL, capture_output=True, timeout=100,
+                              env={**clean, "PERFETTO_BINARY_PATH": scene.path("debug"), **environment})
+        check(done.returncode == 0 and done.stderr.decode().count(words) == 1, f"{environment}: {done.returncode} {done.stderr!r}")
 
 
 def test_dwz(scene):

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens closed standard descriptors, and tunes malloc. */
+/* Opens closed standard descriptors, tunes malloc, and has traces read with the names that the
+ * environment offers. */
 #include "cli/main/tool_setup.h"
 
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
+#include "cli/files/environment_names.h"
 #include "cli/print/wait_notice.h"
+#include "profile/builder/profile_read.h"
 
 /*
  * Open closed standard descriptors on /dev/null, read-only, so that no trace, cache or temporary
@@ -38,4 +41,5 @@ void tool_setup(void)
     open_standard_files();
     wait_notice_announce_outputs();
     keep_freed_memory();
+    profile_read_further = environment_names_find;
 }

@@ -200,3 +200,10 @@ void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,
             reasons[i] = reason;
     }
 }
+
+void symbol_candidates_clear(struct symbol_candidates *addresses)
+{
+    trace_addresses_clear(&addresses->found);
+    free(addresses->module_of);
+    *addresses = (struct symbol_candidates){0};
+}

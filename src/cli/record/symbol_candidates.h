@@ -19,12 +19,16 @@ struct symbol_candidates {
 };
 
 /* Collect the addresses. reasons[mapping] becomes 1 + enum symbol_reason for modules left out.
- * Return 0 or a negative errno. *addresses lives as long as the process. */
+ * Return 0 or a negative errno. Clear *addresses in any case, or let it live as long as the
+ * process. */
 int symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
                               struct symbol_finder *finder, uint8_t *reasons, struct error *error);
 
 /* Set the reasons of the modules that were symbolized, from the report. */
 void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,
                                    const struct symbolize_report *report, uint8_t *reasons);
+
+/* What was made from them must not be used any more. */
+void symbol_candidates_clear(struct symbol_candidates *addresses);
 
 #endif

@@ -104,6 +104,7 @@ struct builder {
     size_t symbol_line_count, symbol_line_capacity;
     size_t kept_line_capacity; /* of profile.symbol_lines */
     size_t symbol_count, symbol_capacity;
+    bool keeps_lines; /* further symbols without a line replace none with one */
 
     struct builder_deobfuscation *deobfuscation; /* NULL: the trace has no mappings */
     struct id_map packages;                      /* Android user id -> string of its package */
@@ -363,12 +364,12 @@ struct builder_sequence {
     } * seen;
     uint8_t *seen_bytes;
     size_t seen_count, seen_byte_count, seen_byte_capacity;
-    uint32_t generation; /* incremented when an id that samples can name gets another meaning */
-    uint32_t commits;    /* number of commits so far */
+    uint32_t generation;  /* incremented when an id that samples can name gets another meaning */
+    uint32_t commits;     /* number of commits so far */
     bool tables_doubtful; /* packets are missing, perhaps with new meanings of ids */
     bool has_lost;        /* samples, since the beginning */
-    bool gap;     /* packets of the pending snapshot are missing */
-    bool cut_off; /* because the trace ends before them */
+    bool gap;             /* packets of the pending snapshot are missing */
+    bool cut_off;         /* because the trace ends before them */
     uint64_t next_index;
 };
 

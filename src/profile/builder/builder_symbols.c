@@ -44,6 +44,14 @@ static int take_line(struct builder *builder, struct proto_span entry)
     return builder->error;
 }
 
+static bool has_line(const struct builder *builder, const struct builder_symbol *symbol)
+{
+    for (uint32_t i = 0; i < symbol->line_count; i++)
+        if (builder->symbol_lines[symbol->first_line + i].has_line)
+            return true;
+    return false;
+}
+
 static int take_address(struct builder *builder, struct proto_span entry, uint32_t path,
                         uint32_t build_id)
 {
@@ -72,7 +80,10 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
     uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
     if (id == 0)
         return builder_fail(builder);
-    builder->symbols[id - 1] = symbol; /* the last symbol of an address wins */
+    /* The last symbol of an address wins. */
+    if (added || !builder->keeps_lines || !has_line(builder, &builder->symbols[id - 1]) ||
+        has_line(builder, &symbol))
+        builder->symbols[id - 1] = symbol;
     builder->symbol_count += added;
     return builder_keep(builder, 1 + symbol.line_count);
 }

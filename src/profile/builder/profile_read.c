@@ -93,6 +93,17 @@ static int read_packets(struct trace_reader *reader, const struct profile_read_o
     return code;
 }
 
+int (*profile_read_further)(const struct profile *unfinished);
+
+/* Return a descriptor of further packets, or -1. */
+static int find_more(const struct profile_read_options *options, const struct profile *unfinished,
+                     bool is_first)
+{
+    if (options->go_on != NULL)
+        return options->go_on(options->go_on_context, unfinished);
+    return is_first && profile_read_further != NULL ? profile_read_further(unfinished) : -1;
+}
+
 /* Pass the packets with which the caller continues the trace to the builder. From here on, *reader
  * is theirs, if there are any: memory is bounded by what they may cost. */
 static int read_more(struct trace_reader **reader, const struct profile_read_options *options,
@@ -101,8 +112,10 @@ static int read_more(struct trace_reader **reader, const struct profile_read_opt
     struct profile_read_options silent = *options;
     int fd, code = 0;
     silent.tell = NULL;
-    while (code == 0 && options->go_on != NULL && builder->error == 0 &&
-           (fd = options->go_on(options->go_on_context, builder->profile)) >= 0) {
+    builder->keeps_lines = true;
+    for (bool is_first = true; code == 0 && builder->error == 0 &&
+                               (fd = find_more(options, builder->profile, is_first)) >= 0;
+         is_first = false) {
         struct trace_reader *more = trace_reader_open_source(trace_source_of_fd(fd, error), error);
         if (more == NULL)
             return error->code;

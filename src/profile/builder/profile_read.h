@@ -35,6 +35,10 @@ struct profile_read_options {
     void *go_on_context;
 };
 
+/* If not NULL, called like go_on, once for each trace, where the options have no go_on. An answer
+ * of its packets never takes the place of one with file and line. */
+extern int (*profile_read_further)(const struct profile *unfinished);
+
 /* In all three functions, options NULL means full names and nothing else. */
 
 /* Read a file; "-": standard input. */
