@@ -640,7 +640,7 @@ def test_process_titles():
 
 def test_hints():
     """Errors suggest the probable meaning."""
-    expect(tool("host", "--block", "--", "true"), 2, "--block", "is ambiguous",
+    expect(tool("host", "--block", "--", "true"), 125, "--block", "is ambiguous",
            "--block-client, --block-client-timeout")
     outcome = profile_of("hints", "true", options=["--all-heaps", "--exclude-heaps", "malloc", "-i", "1"])
     expect(outcome, 0, "a heap named malloc", "did you mean libc.malloc?")
@@ -1023,8 +1023,82 @@ def test_print_config():
     check(encoded is not None, "no .proto of ours has TraceConfig")
 
 
+# The fields of Perfetto's messages that a heap profile's configuration needs.
+PERFETTOS = {
+    "": "buffers data_sources duration_ms write_into_file flush_period_ms flush_timeout_ms data_source_stop_timeout_ms",
+    "buffers": "size_kb", "data_sources": "config", "config": "name target_buffer heapprofd_config process_stats_config "
+    "sys_stats_config", "continuous_dump_config": "dump_phase_ms dump_interval_ms",
+    "heapprofd_config": "sampling_interval_bytes adaptive_sampling_shmem_threshold process_cmdline pid heaps exclude_heaps "
+    "adaptive_sampling_max_sampling_interval_bytes target_installed_by stream_allocations heap_sampling_intervals all_heaps all "
+    "min_anonymous_memory_kb max_heapprofd_memory_kb max_heapprofd_cpu_secs skip_symbol_prefix continuous_dump_config "
+    "shmem_size_bytes block_client block_client_timeout_us no_startup no_running dump_at_max disable_fork_teardown "
+    "disable_vfork_detection",
+    "process_stats_config": "proc_stats_poll_ms scan_smaps_rollup",
+    "sys_stats_config": "meminfo_period_ms meminfo_counters vmstat_period_ms vmstat_counters psi_period_ms",
+}
+
+
+def test_print_config_for_others():
+    """What is printed has Perfetto's fields only, so that perfetto and protoc take it; options of ours are comments, which
+    make the same session again."""
+    ours = ["--stack-mode", "mixed", "--context-slices", "--near-limit", "80%", "--max-overhead", "7", "--timeline", "200"]
+    all_options = ["-i", "777", "-d", "1", "-c", "100", "--heaps", "a,b", "--exclude-heaps", "b",
+                   "--shmem-size", "1M", "--no-block-client", "--dump-at-max", "--disable-fork-teardown", "--no-startup"]
+    for verb, options, wanted in ((["-n", "app"], [], ["max_overhead_percent: 5"]), (["host", "-n", "app"], [], ["max_overhead_percent: 5"]),
+                                  (["-n", "app"], ["-i", "4096"], []), (["-p", "1"], ["--timeline", "off"], ["no_timeline: true"]),
+                                  (["-n", "app"], [*all_options, *ours],
+                                   ["stack_mode: MIXED", "context_slices: true", "near_limit_percent: 80", "max_overhead_percent: 7"])):
+        printed = tool(*verb, *options, "--print-config").stdout.decode()
+        inside, commented = [""], []
+        for line in printed.splitlines():
+            text = line.strip()
+            if text.startswith("# heapprofd: "):
+                commented.append(text.removeprefix("# heapprofd: "))
+            elif text == "}":
+                inside.pop()
+            elif text:
+                name = re.match(r"\w+", text)[0]
+                check(name in PERFETTOS[inside[-1]].split(), f"{options}: no field of Perfetto's {inside[-1]!r}: {text}")
+                if text.endswith("{"):
+                    inside.append(name)
+        missing = set(wanted) - set(commented)
+        check(not missing, f"{options}: not printed: {missing} of {commented}")
+        if "-i" in options or "off" in options:
+            check(len(commented) == len(wanted) or "off" in options, f"{options}: {commented}")
+    printed = tool("-n", "app", *all_options, *ours, "--print-config").stdout
+    if shutil.which("protoc"):
+        # A copy without our fields: what Perfetto's own definition has.
+        os.makedirs(at("theirs"))
+        for name in ("config.proto", "data_sources.proto"):
+            with open(os.path.join(ROOT, "proto", name)) as file:
+                text = re.sub(r"^ +(optional|repeated) .* = 5\d\d\d( \[.*\])?;\n", "", file.read(), flags=re.M)
+            write(f"theirs/{name}", text.encode())
+        encoded = run(["protoc", "-I", at("theirs"), at("theirs/config.proto"), "--encode=perfetto.protos.TraceConfig"], stdin=printed)
+        check(encoded.status == 0 and b"stack_mode" not in printed.replace(b"# heapprofd: stack_mode", b""), f"{encoded.stderr!r}")
+
+
+def test_options_of_perfettos_tool():
+    """Options of Perfetto's heap_profile that mean nothing here are accepted with a word."""
+    for options in (["--trace-to-text-binary", "/bin/x"], ["--traceconv-binary", "/bin/x"], ["--no-start"], ["--disable-selinux"],
+                    ["--no-android-tree-symbolization"], ["--no-versions"], ["--no-annotations"], ["--simpleperf"]):
+        outcome = tool("-n", "app", *options, "--print-config")
+        expect(outcome, 0, " ".join(options), f"{options[0]} has no effect on Linux")
+
+
+def test_sizes_as_they_are_printed():
+    """A size of a report can be given back: kB is 1000 bytes, k and KiB are 1024."""
+    for text, value in (("100kB", 100_000), ("100 kB", 100_000), ("100k", 102_400), ("100KiB", 102_400), ("1MB", 1_000_000),
+                        ("1M", 1 << 20), ("2GB", 2_000_000_000), ("7B", 7)):
+        printed = tool("-n", "x", "-i", text, "--print-config").stdout.decode()
+        check(f"sampling_interval_bytes: {value}\n" in printed, f"-i {text}: {printed}")
+    for text in ("1kb", "1 ", "1mB", "1k B", "1.5M", "kB", "20000000000GB", "1  kB"):
+        expect(tool("-n", "x", "-i", text, "--print-config"), 2, text, "--interval")
+    printed = tool("-n", "x", "--heaps", "a,b", "--heap-intervals", "1kB,4k", "--print-config").stdout.decode()
+    check("heap_sampling_intervals: 1000\n" in printed and "heap_sampling_intervals: 4096\n" in printed, printed)
+
+
 def test_bad_usage():
-    """Wrong usage exits with 2; the message names the option, the value and the accepted values."""
+    """Wrong usage exits with 2, of host with 125, which no command is likely to have; the message names the option, the value and the accepted values."""
     for options, *said in (
         (["-i", "0"], "interval is 0", "4096"),
         (["-i", "-1"], "--interval", "-1"), (["-i", "4k5"], "--interval", "4k5", "64k"),
@@ -1044,7 +1118,7 @@ def test_bad_usage():
     ):
         ending = [] if options in (["--interval"], ["-n"]) else ["--", "touch", at("ran")]
         outcome = tool("host", *options, *ending)
-        expect(outcome, 2, " ".join(options), *said)
+        expect(outcome, 125, " ".join(options), *said)
         check(outcome.stdout == b"", f"{options}: writes {outcome.stdout!r}")
     check(not os.path.exists(at("ran")), "a command was run although its options were refused")
     for arguments, *said in (
@@ -1105,7 +1179,7 @@ def test_output_directory():
     check(tool("host", "--quiet", "--", *ran).status == 0, "the directory was not created")
     latest = at(f"heap_profile-latest-{os.geteuid()}")
     check(os.path.realpath(latest).startswith(at("heap_profile-")), "no latest")
-    check(".latest" not in os.listdir(latest), "the temporary file is left")
+    check(not [name for name in os.listdir(WORK) if name.startswith(".heap_profile")], "the temporary link is left")
     check(tool("report").status == 0, "report shows the latest")
     shown = os.readlink(latest)
     check(tool("-n", "no-such-program", "-d", "100", "-q").status == 3, "an empty directory is left")
@@ -1114,6 +1188,37 @@ def test_output_directory():
     expect(outcome, 3, "no process", at("nobody/raw-trace") + " has no profile", "no process with such a name ran")
     check(b"report" not in outcome.stderr and b"perfetto" not in outcome.stderr, f"it suggests {outcome.stderr!r}")
     check(os.readlink(latest) == shown, "a session without a process became the latest profile")
+
+
+def test_latest_of_any_place():
+    """Every recording with data is the latest one, wherever it was written: verbs never show an older one."""
+    latest = at(f"heap_profile-latest-{os.geteuid()}")
+
+    def shown():
+        return json.loads(tool("report", "--json").stdout)["heaps"][0]["command"]
+
+    profile_of("given", "true", "given", options=["--quiet"])
+    check(os.readlink(latest) == at("given") and shown() == "true given", f"-o: {os.readlink(latest)}")
+    check(tool("host", "--quiet", "--", "true", "chosen").status == 0 and shown() == "true chosen", "without -o")
+    check(tool("check", "--max-live", "1G", "--", "true", "checked").status == 0 and shown() == "true checked", "check")
+    # On another file system than TMPDIR: nothing is linked or renamed from there.
+    elsewhere = make_work_directory("/dev/shm/cli-") if os.access("/dev/shm", os.W_OK) else at("shm")
+    tool("host", "-q", "-o", os.path.join(elsewhere, "far"), "--", "true", "far")
+    check(shown() == "true far", "on another file system")
+    with subprocess.Popen(["sleep", "100"]) as process:
+        config = tool("-p", str(process.pid), "-d", "300", "--print-config").stdout
+        recorded = tool("record", "-q", "-c", "-", "-o", at("single"), stdin=config)
+        process.kill()
+    if b"not permitted" not in recorded.stderr:
+        check(recorded.status == 0 and os.readlink(latest) == at("single"), f"record -o: {recorded.stderr!r}")
+        check(shown().startswith("sleep"), "record -o TRACE")
+    os.unlink(at("single"))
+    expect(tool("report"), 1, "a trace that is gone", "there is no latest profile")
+    # Where there is no place for a link, nothing is said, as nothing wrong can be shown either.
+    outcome = run([TOOL, "host", "-q", "-o", at("quiet-place"), "--", "true"], env={"TMPDIR": at("none")})
+    check(outcome.status == 0 and outcome.stderr == b"", f"{outcome.stderr!r}")
+    outcome = run([TOOL, "host", "-o", at("loud-place"), "--", "true"], env={"TMPDIR": at("none")})
+    check(outcome.status == 0, "without a temporary directory")
 
 
 def test_latest_per_user():
@@ -1206,7 +1311,7 @@ def test_quiet_and_dumps():
     process.kill()
     process.wait()
     check(outcome.status == 0 and outcome.stderr == b"", f"{outcome.status}, {outcome.stderr[-300:]!r}")
-    check(tool("host", "-c", "soon", "--", "true").status == 2, "-c soon")
+    check(tool("host", "-c", "soon", "--", "true").status == 125, "-c soon")
 
 
 def test_duration():
@@ -1247,9 +1352,9 @@ def test_exit_status():
     write("text", b"plain text\n")
     expect(tool("host", "--", at("text")), 126, "no program", at("text"), "Permission denied")
     expect(tool("host", "--", WORK), 126, "a directory", WORK)
-    left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-")]
+    left = [name for name in os.listdir(WORK) if name.startswith("heap_profile-") and "latest" not in name]
     check(left == [], f"directories of commands that never ran are left: {left}")
-    expect(tool("host"), 2, "no command", "which command?")
+    expect(tool("host"), 125, "no command", "which command?")
 
 
 def test_streams():
