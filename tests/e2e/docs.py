@@ -10,9 +10,11 @@
     docs.py verbs        each verb takes what docs/verbs.md says, and no other
     docs.py exit_codes   the codes of docs/exit-codes.md
     docs.py units        the units of docs/units.md
+    docs.py json         each member of the verbs' JSON is on the page of the verb
 """
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -330,6 +332,39 @@ def test_units():
             done = run([TOOL, "-n", "x", "-i", f"3{unit}", "--print-config"])
             wanted = 3 * int(base) ** power
             check(f"sampling_interval_bytes: {wanted}\n".encode() in done.stdout, f"3{unit}: {done.stdout} {done.stderr}")
+
+
+def members_of(value):
+    """Return the names of members in a JSON value, but for those that are data: types by name."""
+    if isinstance(value, list):
+        return set().union(*map(members_of, value))
+    if not isinstance(value, dict):
+        return set()
+    names = {name: members_of(inner) if not name.endswith("_by_type") else set() for name, inner in value.items()}
+    return set(names).union(*names.values())
+
+
+def test_json():
+    """A script finds each member of the JSON in the documentation, and the version where the page says it."""
+    work = harness.make_work_directory("docs-json-")
+    environment = {"TMPDIR": work}
+    for name, command in (("a", ["ls", "/"]), ("b", ["ls", "/", "/usr"]), ("killed", ["sh", "-c", "ls / ; kill -9 $$"])):
+        run([TOOL, "host", "-q", "-i", "1", "-o", os.path.join(work, name), "--", *command], env=environment)
+    a, b, killed = (os.path.join(work, name) for name in ("a", "b", "killed"))
+    for pages, arguments in (
+        (("report", "last-profile"), ["report", "--json", killed]), (("report", "last-profile"), ["report", "--json", "--compact", a]),
+        (("report", "last-profile"), ["report", "--json", "--by", "type,backtrace", a]), (("report", "rss"), ["report", "--rss", "--json", a]),
+        (("diff", "report"), ["diff", "--json", a, b]), (("diff", "report"), ["diff", "--json", "--by", "thread", "--focus", "main", a, b]),
+        (("leaks", "diff", "report"), ["leaks", "--json", "--shrunk", a, b]), (("check",), ["check", "--json", "--max-live", "1", a]),
+        (("last-profile", "report"), ["oom", "--all", "--json", killed]), (("attach",), ["doctor", "--json", "--", "ls"]),
+    ):
+        done = run([TOOL, *arguments], env=environment)
+        text = "".join(read(os.path.join(ROOT, "docs", f"{page}.md")) for page in pages)
+        words, found = set(re.findall(r"\w+", text)), json.loads(done.stdout)
+        # The pages write "total_size with _low95 and _high95".
+        lacking = {name for name in members_of(found) if name not in words and re.sub(r"_(low95|high95|beyond_chance)$", "", name) not in words}
+        check(not lacking, f"{arguments[:3]}: not documented in {pages}: {sorted(lacking)}")
+        check("version" in found, f"{arguments[:3]}: no version")
 
 
 if __name__ == "__main__":

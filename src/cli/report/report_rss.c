@@ -151,6 +151,7 @@ int report_print_rss(const struct profile *profile, const struct report_options 
         const struct rss_moment moment = rss_moment_of(profile, heap, dump, options->choice.dump);
         if (json && !any) {
             json_object(&writer, NULL);
+            json_unsigned(&writer, "version", 1);
             json_array(&writer, "processes");
         } else if (any && !json) {
             fputc('\n', out);
