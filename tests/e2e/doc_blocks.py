@@ -368,7 +368,7 @@ def run_continuous(scene, blocks):
         harness.skip("continuous mode is not built")
     (body,) = blocks
     # On a busy machine the daemon takes longer to begin.
-    done = scene.call(body.replace("time.time() + 8", f"time.time() + {20 * harness.SLOWNESS}"))
+    done = scene.call("unset HEAPPROFD_RUN_DIR HEAPPROFD_CONFIG\n" + body.replace("time.time() + 8", f"time.time() + {20 * harness.SLOWNESS}"))
     text = done.stdout.decode()
     check(done.status == 0 and "busy -c" in text and "allocated" in text, f"{done.status} {text[-2000:]} {done.stderr.decode()[-2000:]}")
     check(" busy (busy), interval" in text or "busy" in text.split("continuous mode")[-1], f"status: {text[:2000]}")
