@@ -1456,6 +1456,17 @@ def test_denied_without_a_daemon():
             denied = {(each["name"], each["kind"]) for each in report["unprofiled"]}
             check("sh" in profiled and not any(name.startswith("secret") for name in profiled), f"profiled: {profiled}")
             check({("secret", "policy"), ("secret-script", "policy")} <= denied, f"denied: {denied}")
+            # In a user namespace root's file belongs to nobody there, as the root directory does.
+            os.chmod(directory, 0o755)
+            os.chmod(secret, 0o755)
+            os.mkdir(os.path.join(directory, "bobs"))
+            os.chown(os.path.join(directory, "bobs"), BOB, BOB)
+            bob = {"user": BOB, "group": BOB, "extra_groups": [], "env": {"TMPDIR": os.path.join(directory, "bobs"), "HOME": directory}}
+            if run(["unshare", "--user", "--map-current-user", "true"], **bob).status == 0:
+                outcome = run(["unshare", "--user", "--map-current-user", TOOL, "host", "-q", "--", "ls", "/"], **bob)
+                check(outcome.status == 0, f"in a user namespace: {outcome.stderr!r}")
+                outcome = run(["unshare", "--user", "--map-current-user", TOOL, "host", "-q", "--", secret], **bob)
+                check(outcome.status == 125 and words in outcome.stderr.decode(), f"in a user namespace: {outcome.status} {outcome.stderr!r}")
             with open(policy, "w") as file:
                 file.write("never_profil x\n")
             outcome = run([TOOL, "host", "-o", output + "2", "--", "true"])

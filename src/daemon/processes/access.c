@@ -258,6 +258,14 @@ static int take_setting(struct access_policy *policy, size_t *capacity, const ch
     return 0;
 }
 
+/* Return whether a file belongs to root or to us. In a user namespace root may appear as nobody: then
+ * the root directory does, too. */
+static bool is_trusted_owner(uid_t owner)
+{
+    struct stat root;
+    return owner == 0 || owner == geteuid() || (stat("/", &root) == 0 && owner == root.st_uid);
+}
+
 /* Open the policy. Return NULL without an error if there is no such file. */
 static FILE *open_policy(const char *path, struct error *error)
 {
@@ -272,7 +280,7 @@ static FILE *open_policy(const char *path, struct error *error)
     }
     FILE *file = NULL;
     /* A user who may write to the file could decide who is profiled. */
-    if ((status.st_uid != 0 && status.st_uid != geteuid()) || (status.st_mode & 022) != 0)
+    if (!is_trusted_owner(status.st_uid) || (status.st_mode & 022) != 0)
         error_set(error, -EPERM,
                   "%s is not read: it belongs to user %u and has mode %03o, so that users other "
                   "than root may change it (chown root, chmod go-w)",
