@@ -258,8 +258,8 @@ static int take_setting(struct access_policy *policy, size_t *capacity, const ch
     return 0;
 }
 
-/* Return whether a file belongs to root or to us. In a user namespace root may appear as nobody: then
- * the root directory does, too. */
+/* Return whether a file belongs to root or to us. In a user namespace root may appear as nobody:
+ * then the root directory does, too. */
 static bool is_trusted_owner(uid_t owner)
 {
     struct stat root;
