@@ -26,9 +26,9 @@ expect 143 '' host --quiet -o "$work/term" -- sh -c 'kill -TERM $$'
 expect 127 '' host -o "$work/missing" -- no-such-command-anywhere
 expect 126 '' host -o "$work/plain" -- /etc/passwd
 expect 125 '' host -o "$work/seven" -- true
-expect 2 '' host -i 0 -- true
-expect 2 '' host --no-such-option -- true
-expect 2 '' host --
+expect 125 '' host -i 0 -- true
+expect 125 '' host --no-such-option -- true
+expect 125 '' host --
 
 [ -s "$work/seven/raw-trace" ] || { echo "no raw-trace was written"; failed=1; }
 "$tool" report "$work/seven" >"$work/report" || { echo "report failed"; failed=1; }

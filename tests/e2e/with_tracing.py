@@ -142,7 +142,7 @@ def test_not_started():
     for config, words in ((BUFFER + HEAP, "no data source beside the heap"), (BUFFER + SOURCE + 'output_path: "/x"', "output_path"),
                           (BUFFER + SOURCE + "trigger_config { trigger_mode: STOP_TRACING trigger_timeout_ms: 9 }", "triggers"),
                           ("unheard_of: 1", "unheard_of")):
-        expect(host(config, "wrong", "echo", "ran"), 2, words, words)
+        expect(host(config, "wrong", "echo", "ran"), 125, words, words)
     check(not any(os.path.exists(at(name)) and os.listdir(at(name)) for name in ("missing", "refused", "dies", "wrong")), "files are left")
 
 
