@@ -341,6 +341,7 @@ def test_streams(place):
     place.host("--no-symbols")
     trace = read(place.trace)
     command = [TRACECONV, "bundle", "--no-auto-symbol-paths", "--symbol-paths", place.debug]
+    run([*command, "-", "-"], stdin=trace, env=place.env)  # what is cached comes before what is not
     whole = run([*command, "-", "-"], stdin=trace, env=place.env)
     check(whole.status == 0, f"{whole.stderr}")
     check(whole.stdout.startswith(trace) and len(whole.stdout) > len(trace), "through pipes")

@@ -151,7 +151,8 @@ static bool print_missing(const struct outcome *outcome, const char *path)
     struct error error;
     struct unnamed_modules unnamed = {0};
     const struct report_options all = {.view = EXPORT_ALLOC_SPACE};
-    struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, NULL, &error);
+    static const struct profile_read_options alone = {.demangling = DEMANGLE_FULL, .alone = true};
+    struct profile *profile = strcmp(path, "-") == 0 ? NULL : profile_read(path, &alone, &error);
     bool done = profile != NULL && profile->heap_count > 0;
     if (done) {
         uint8_t *reasons = find_reasons(profile, &outcome->symbols);

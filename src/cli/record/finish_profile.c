@@ -126,7 +126,8 @@ static struct profile *read_trace(const char *path, bool quiet, struct finished 
                                                  .tell_context = &shown,
                                                  .go_on =
                                                      finished != NULL ? go_on_with_names : NULL,
-                                                 .go_on_context = finished};
+                                                 .go_on_context = finished,
+                                                 .alone = finished == NULL};
     struct profile *profile = profile_read(path, &reading, error);
     progress_end(&shown);
     return profile;

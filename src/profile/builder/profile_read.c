@@ -101,7 +101,8 @@ static int find_more(const struct profile_read_options *options, const struct pr
 {
     if (options->go_on != NULL)
         return options->go_on(options->go_on_context, unfinished);
-    return is_first && profile_read_further != NULL ? profile_read_further(unfinished) : -1;
+    bool asks = is_first && !options->alone && profile_read_further != NULL;
+    return asks ? profile_read_further(unfinished) : -1;
 }
 
 /* Pass the packets with which the caller continues the trace to the builder. From here on, *reader

@@ -33,6 +33,7 @@ struct profile_read_options {
      * from, which is closed; -1: no more. NULL: nobody. */
     int (*go_on)(void *context, const struct profile *unfinished);
     void *go_on_context;
+    bool alone; /* nothing continues the trace, profile_read_further neither */
 };
 
 /* If not NULL, called like go_on, once for each trace, where the options have no go_on. An answer
