@@ -307,9 +307,8 @@ def run_page(path):
     try:
         scene.make()
         scene.start_process()
-        special = globals().get(f"run_{page.replace('-', '_')}")
-        if special:
-            special(scene, blocks)
+        if page in SPECIAL:
+            SPECIAL[page](scene, blocks)
             return
         for body in blocks:
             for command, shown in commands_of(body):
@@ -328,7 +327,7 @@ def run_and_compare(scene, command, shown):
 # --- pages with scenes of their own ---
 
 
-def run_README(scene, blocks):
+def run_readme(scene, blocks):
     scene.call(BOOKS)
     for body in blocks:
         for command, shown in commands_of(body):
@@ -417,6 +416,12 @@ def run_view_requests(scene, blocks):
               f"{'POST' if post else 'GET'} {path} {given}: {code} {content[:400]!r}")
         if "recordings/start" in path and code == b"200":
             recording = json.loads(content)["id"]
+
+
+SPECIAL = {
+    "README": run_readme, "report": run_report, "tutorial": run_tutorial, "continuous": run_continuous, "view": run_view,
+    "view-requests": run_view_requests,
+}
 
 
 def page(name):
