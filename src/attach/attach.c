@@ -92,6 +92,15 @@ static void note_refused(struct attach_outcome *outcome, const char *name, const
              used > 0 ? ", " : "", name, why);
 }
 
+/* Return the number of patched functions that are not the allocator's. */
+static size_t patched_of_libc(const struct attached_params *params)
+{
+    size_t count = 0;
+    for (unsigned i = ATTACHED_DLCLOSE; attached_is_of_libc(i); i++)
+        count += params->real[i] != 0;
+    return count;
+}
+
 /* Return whether the functions that can be patched are enough: malloc, and free if there is one;
  * or, if the allocator has neither, any others. */
 static bool can_profile(const struct attempt *attempt)
@@ -102,7 +111,7 @@ static bool can_profile(const struct attempt *attempt)
     bool has_free = functions[ATTACHED_FREE].address != 0;
     return has_malloc ? params->real[ATTACHED_MALLOC] != 0 &&
                             (params->real[ATTACHED_FREE] != 0 || !has_free)
-                      : attempt->attach->count > (params->real[ATTACHED_DLCLOSE] != 0);
+                      : attempt->attach->count > patched_of_libc(params);
 }
 
 /* A hook may call another function than its own in place of it (one that does not throw). Give it
@@ -246,9 +255,12 @@ static int make_trampolines(struct attempt *attempt)
                                        .number = (uint32_t)i};
         const char *why = "";
         params->real[i] = make_trampoline(attempt, &patch, code, &why);
-        if (params->real[i] == 0)
+        /* Without these two, the daemon notices a restriction a moment later. */
+        bool is_needed = i != ATTACHED_PRCTL && i != ATTACHED_SYSCALL;
+        if (params->real[i] == 0 && is_needed)
             note_refused(attempt->outcome, function->name, why);
     }
+    params->real_syscall = params->real[ATTACHED_SYSCALL];
     patch_families(attempt, code);
     free(code);
     if (can_profile(attempt))
@@ -264,7 +276,7 @@ static uint64_t first_address(const struct located *located)
 {
     uint64_t address = 0;
     for (int i = 0; i < ATTACHED_FUNCTIONS && address == 0; i++) {
-        if (i != ATTACHED_DLCLOSE)
+        if (!attached_is_of_libc((unsigned)i))
             address = located->functions[i].address;
     }
     return address;

@@ -23,6 +23,8 @@ const char *const function_names[ATTACHED_FUNCTIONS] = {
     [ATTACHED_FREE_SIZED] = "free_sized",
     [ATTACHED_FREE_ALIGNED_SIZED] = "free_aligned_sized",
     [ATTACHED_DLCLOSE] = "dlclose",
+    [ATTACHED_PRCTL] = "prctl",
+    [ATTACHED_SYSCALL] = "syscall",
     /* In the order of enum cxx_function (src/client/real_allocator.h). */
     [ATTACHED_CXX] = "_Znwm",
     "_Znam",

@@ -41,7 +41,8 @@ static void take_exported(struct located *located, struct remote_memory *memory,
     int end = with_cxx ? ATTACHED_EXTENDED : ATTACHED_CXX;
     for (int i = 0; i < end; i++) {
         struct remote_symbol symbol;
-        if (i != ATTACHED_DLCLOSE && remote_symbol_find(memory, object, function_names[i], &symbol))
+        if (!attached_is_of_libc((unsigned)i) &&
+            remote_symbol_find(memory, object, function_names[i], &symbol))
             take_function(located, (enum attached_function)i, function_names[i], symbol.address,
                           symbol.size);
     }
@@ -81,14 +82,31 @@ static void take_extended(struct located *located, struct remote_memory *memory,
     }
 }
 
+/* Take the functions by which a program restricts its system calls. A preloaded library has hooks
+ * of the same names, which call these. */
+static void take_restricting(struct located *located, struct remote_memory *memory,
+                             const struct remote_object *libc)
+{
+    static const enum attached_function functions[] = {ATTACHED_PRCTL, ATTACHED_SYSCALL};
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        const char *name = function_names[functions[i]];
+        struct remote_symbol symbol;
+        if (remote_symbol_find(memory, libc, name, &symbol))
+            take_function(located, functions[i], name, symbol.address, symbol.size);
+    }
+}
+
 static bool locate_in_objects(struct located *located, struct remote_memory *memory,
                               const struct remote_object *objects, size_t count)
 {
     struct remote_symbol symbol;
     if (first_with(memory, objects, count, "_dl_find_object", &symbol) != NULL)
         located->dl_find_object = symbol.address;
-    if (first_with(memory, objects, count, "exit", &symbol) != NULL)
+    const struct remote_object *libc = first_with(memory, objects, count, "exit", &symbol);
+    if (libc != NULL) {
         located->exit = symbol.address;
+        take_restricting(located, memory, libc);
+    }
     if (first_with(memory, objects, count, "pthread_exit", &symbol) != NULL)
         located->pthread_exit = symbol.address;
     if (first_with(memory, objects, count, "dlclose", &symbol) != NULL)
@@ -214,8 +232,9 @@ static bool take_with_prefix(struct located *located, const struct executable_sy
      * names, too. jemalloc's are added later. */
     memset(&found.functions[ATTACHED_CXX], 0,
            (ATTACHED_EXTENDED - ATTACHED_CXX) * sizeof(found.functions[0]));
-    if (located->functions[ATTACHED_DLCLOSE].address != 0)
-        found.functions[ATTACHED_DLCLOSE] = located->functions[ATTACHED_DLCLOSE];
+    for (unsigned i = ATTACHED_DLCLOSE; attached_is_of_libc(i); i++)
+        if (located->functions[i].address != 0)
+            found.functions[i] = located->functions[i];
     if (located->dl_find_object != 0)
         found.dl_find_object = located->dl_find_object;
     if (located->exit != 0)
@@ -314,9 +333,9 @@ static void find_extended(struct extended_found *found, const struct executable_
 
 static void forget_library(struct located *located)
 {
-    struct located_function dlclose = located->functions[ATTACHED_DLCLOSE];
-    memset(located->functions, 0, sizeof(located->functions));
-    located->functions[ATTACHED_DLCLOSE] = dlclose;
+    for (unsigned i = 0; i < ATTACHED_FUNCTIONS; i++)
+        if (!attached_is_of_libc(i))
+            located->functions[i] = (struct located_function){0};
     located->allocator[0] = 0;
 }
 

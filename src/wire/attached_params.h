@@ -11,6 +11,7 @@
 #ifndef HEAPPROFD_WIRE_ATTACHED_PARAMS_H
 #define HEAPPROFD_WIRE_ATTACHED_PARAMS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "wire/allocator_functions.h"
@@ -40,11 +41,19 @@ enum attached_function {
     ATTACHED_CFREE,
     ATTACHED_FREE_SIZED,
     ATTACHED_FREE_ALIGNED_SIZED,
-    ATTACHED_DLCLOSE,
+    ATTACHED_DLCLOSE, /* this and the next two are the C library's */
+    ATTACHED_PRCTL,
+    ATTACHED_SYSCALL,
     ATTACHED_CXX,                          /* the first of enum cxx_function */
     ATTACHED_EXTENDED = ATTACHED_CXX + 20, /* the first of enum extended_function */
     ATTACHED_FUNCTIONS = ATTACHED_EXTENDED + EXTENDED_FUNCTIONS,
 };
+
+/* Return whether the function belongs to the C library, whatever the allocator is. */
+static inline int attached_is_of_libc(unsigned function)
+{
+    return function >= ATTACHED_DLCLOSE && function <= ATTACHED_SYSCALL;
+}
 
 /* Besides, families of libraries have sites, whose `function` is from ATTACHED_FUNCTIONS on. */
 #define ATTACHED_FAMILY_SITES_MAX 512
@@ -110,6 +119,8 @@ struct attached_params {
     uint64_t magic;
     uint32_t version;
     uint32_t bytes; /* of this struct */
+    /* As in real[]: the hook's assembler has its offset. */
+    uint64_t real_syscall;
 
     /* Set by the linker. */
     uint64_t hooks[ATTACHED_FUNCTIONS];
@@ -153,5 +164,7 @@ struct attached_params {
     uint32_t inside;     /* calls that will return into our code */
     uint64_t threads;    /* struct attached_thread *[RING_THREADS_MAX], by slot; 0: not made yet */
 };
+
+_Static_assert(offsetof(struct attached_params, real_syscall) == 16, "as in attached_syscall.S");
 
 #endif

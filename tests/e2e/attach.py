@@ -1120,5 +1120,30 @@ def test_filter_during_session():
             check(process.end() == 0, f"{what}: the program failed")
 
 
+def test_filter_at_once():
+    """No call of the client comes after a filter that kills for it, not even in the moment before the daemon can
+    notice the filter: in this thread, and in one that begins later."""
+    with scene() as (daemon, directory):
+        filters = {name: f"forbid kill {CALLS[name]}" for name in CALLS if name not in ("mmap", "munmap", "rt_sigreturn", *OWN_CALLS)}
+        # It still writes, maps memory, starts a thread, and ends.
+        filters["all others"] = "permit kill " + " ".join(str(CALLS[name]) for name in OWN_CALLS) + " 9 10 11 28 56 435 273 334 14 202 158"
+        processes = {name: Bare(daemon) for name in filters}
+        pids = ",".join(str(process.pid) for process in processes.values())
+        session = Session(daemon, os.path.join(directory, "o"), "-p", pids, "-i", "1")
+        attached(daemon, *processes.values())
+        for name, process in processes.items():
+            process.tell(filters[name])
+            process.tell("hold 3000 100")
+            process.tell("churn 3000 1000")
+        check(session.end() == 0, session.stderr)
+        report = session.report()
+        for name, process in processes.items():
+            heap = heap_of(report, process.pid)
+            check_figure(heap, "hold_block", "objects", 3000)
+            check("restricted its own system calls" in heap["remark"], f"{name}: {heap['remark']}")
+            process.tell("hold 20 100")
+            check(process.end() == 0, f"{name}: the program failed")
+
+
 if __name__ == "__main__":
     harness.main()

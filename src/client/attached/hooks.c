@@ -4,6 +4,7 @@
  * src/client/hooks/hooks.c, on real functions that may end in hooked ones (hooks.h).
  */
 #include "client/attached/hooks.h"
+#include "client/attached/restrict.h"
 #include "client/extended.h"
 #include "client/heaps/python_count.h"
 #include "client/hooks/families.h"
@@ -277,9 +278,14 @@ struct attached_params heapprofd_attach_params = {
               HOOKED(VALLOC, entry_valloc), HOOKED(PVALLOC, entry_pvalloc),
               HOOKED(CFREE, hook_cfree), HOOKED(FREE_SIZED, hook_free_sized),
               HOOKED(FREE_ALIGNED_SIZED, hook_free_aligned_sized), HOOKED(DLCLOSE, hook_dlclose),
+              HOOKED(PRCTL, restrict_prctl), HOOKED(SYSCALL, attached_syscall),
               HOOK_CXX_NEWS(HOOKED_CXX) HOOK_CXX_DELETES(HOOKED_CXX)
                   ALLOCATOR_EXTENDED(HOOKED_EXTENDED)},
     .families = {.thunks = (uintptr_t)family_thunks},
     .python = {.hooks = {(uintptr_t)python_count_malloc, (uintptr_t)python_count_calloc,
                          (uintptr_t)python_count_realloc, (uintptr_t)python_count_free}},
 };
+
+/* The same block, for assembler. */
+extern struct attached_params heapprofd_attach_params_here
+    __attribute__((alias("heapprofd_attach_params"))) HIDDEN;

@@ -19,20 +19,14 @@
 #include "client/client.h"
 #include "client/elf_lookup.h"
 #include "client/libc/libc.h"
-#include "client/modules/module.h"
-#include "client/sample/thread_slot.h"
+#include "client/restriction.h"
 #include "client/system.h"
-#include "client/unwind/unwind_stack.h"
 #include "wire/client_filter.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
 #define PR_SYS_DISPATCH_OFF 0
 #endif
-
-/* How much of the unused stack is checked in advance, and in which steps. */
-#define CHECKED_STACK_BYTES (8u << 20)
-#define CHECKED_STEP_BYTES (64u << 10)
 
 /* The target of the hook of syscall(); NULL before real_resolve(). */
 HIDDEN long (*real_syscall)(long number, ...);
@@ -49,27 +43,6 @@ HIDDEN long hook_seccomp(long number, unsigned long a, unsigned long b, unsigned
 static bool is_own_process(void)
 {
     return client_state() == CLIENT_NEW || system_call(CALL_OWN_PROCESS) == client.pid;
-}
-
-/* Do in advance what needs system calls: give this thread a slot, check how far its stack is
- * readable, read the program's path. */
-static void prepare(void)
-{
-    struct thread_passage passage;
-    thread_enter(&passage);
-    struct ring_thread *thread = client_state() == CLIENT_ACTIVE ? thread_slot_get() : NULL;
-    if (thread != NULL) {
-        struct unwind_stack stack = {.bounds = thread_slot_bounds(thread)};
-        uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-        size_t depth = 0;
-        do {
-            unwind_stack_open(&stack, here - depth, false);
-            depth += CHECKED_STEP_BYTES;
-        } while (stack.high != 0 && depth <= CHECKED_STACK_BYTES && depth < here);
-        module_keep_executable_path();
-        store_relaxed(&client.control->restricted, 1);
-    }
-    thread_leave(&passage);
 }
 
 /* Ask a filter about our calls. Return whether we may go on making all of them, but for those that
@@ -105,7 +78,7 @@ static bool restrict_calls(const struct sock_fprog *filter)
     int saved_errno = errno;
     bool restricts = filter == NULL || !filter_allows_calls(filter);
     if (restricts)
-        prepare();
+        restriction_prepare();
     errno = saved_errno;
     if (restricts)
         store_ordered(&system_is_restricted, 1);
