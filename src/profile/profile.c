@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "profile/profile_owner.h"
 #include "util/base_name.h"
@@ -25,6 +26,13 @@ struct profile_place profile_place_of(const struct profile *profile,
 bool profile_has_duration(const struct profile_heap *heap, const struct profile_dump *dump)
 {
     return heap->unknown == 0 || heap->is_perfettos || dump->boottime_ns != heap->start_boottime_ns;
+}
+
+bool profile_heap_is_before_exec(const struct profile_heap *heap)
+{
+    /* "libc.malloc (sh, before exec)", and numbers for further ones */
+    const char *program = strstr(heap->name, " (");
+    return program != NULL && strstr(program, ", before exec") != NULL;
 }
 
 const char *profile_heap_why_unseen(const struct profile_heap *heap)

@@ -187,6 +187,8 @@ struct profile_heap {
     /* From Perfetto's recorder, whose counts are of samples, not of allocations. */
     bool is_perfettos;
     uint32_t unknown; /* of enum profile_unknown; in our traces 0 or, if unseen, all */
+    /* From samples of stacks that are counted in bytes (StackSample). */
+    bool is_of_stack_samples;
     /* No call of the process's allocator was seen: it allocated nothing, was never profiled, or has
      * an unhooked allocator. Zeros mean nothing. */
     bool unseen;
@@ -391,6 +393,9 @@ bool profile_has_duration(const struct profile_heap *heap, const struct profile_
 
 /* Return why a heap is unseen, in words for people. */
 const char *profile_heap_why_unseen(const struct profile_heap *heap);
+
+/* Return whether the heap is of a program that became another one by exec. */
+bool profile_heap_is_before_exec(const struct profile_heap *heap);
 
 /* Return "" if unknown. */
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid);

@@ -102,6 +102,7 @@ static void free_all_but_profile(struct builder *builder)
     free(builder->symbol_lines);
     builder_deobfuscation_free(builder->deobfuscation);
     builder_clocks_free(&builder->clocks);
+    builder_stack_free(builder->stack_samples);
     builder_mentions_free(&builder->mentions);
     builder_tracks_free(&builder->tracks);
     id_map_free(&builder->packages);
@@ -465,6 +466,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
 struct profile *builder_finish(struct builder *builder, const char *problem)
 {
     bool unfinished = builder_commit_rest(builder);
+    builder_stack_finish(builder);
     free_sequences(builder); /* before the names take memory */
     builder_apply_clocks(builder);
     builder_tracks_order(builder);

@@ -21,6 +21,7 @@
  *   builder_unchanged.c    samples that are the same as in the previous dump
  *   builder_counters.c     counters of Perfetto's recorder, which restart under a new id
  *   builder_dump.c         turns snapshots into dumps
+ *   builder_stack_samples.c  StackSamples that are counted in bytes, as dumps
  *
  * Packets are untrusted. Damage inside one spoils only that packet, and the profile's warning
  * reports it. Only lack of memory ends the building.
@@ -178,12 +179,14 @@ struct builder {
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
     /* What the tracing service says of itself, if it recorded the trace. */
     struct builder_service {
+        uint64_t chromium_interval_bytes; /* of its heap profiler; 0: not in the trace */
         uint64_t heap_buffers; /* a bit for each buffer with a heap profile */
         struct builder_buffer {
             uint64_t overwritten, discarded; /* chunks that nobody read */
             uint64_t lost;                   /* packets, or runs of packets */
         } buffers[BUILDER_BUFFERS_MAX];
     } service;
+    struct builder_stack_samples *stack_samples; /* NULL: there are none */
     uint32_t machine; /* of the packet that is being read; 0: the one that recorded the trace */
     uint64_t carried_samples;
     uint64_t dumps;         /* number of dumps made so far, of all heaps */
@@ -277,6 +280,9 @@ int builder_take_over(struct builder *builder, struct profile_sample *samples, s
 struct builder_sequence {
     struct id_map names, paths, source_paths, build_ids;  /* string indexes */
     struct id_map heap_names;                             /* string indexes */
+    struct id_map stack_counters, stack_tasks;            /* see builder_stack_samples.c */
+    uint32_t stack_source;  /* string: the profiler of the stack samples */
+    uint32_t stack_counter; /* of samples without one, as in the map, + 1; 0: none */
     struct id_map mappings, frames, callstacks, contexts; /* indexes of the items below */
     struct sequence_mapping {
         uint64_t build_id;
@@ -399,6 +405,8 @@ enum interned_kind {
     INTERNED_CALLSTACK,
     INTERNED_HEAP_NAME,
     INTERNED_HEAP_CONTEXT,
+    INTERNED_STACK_COUNTER,
+    INTERNED_STACK_TASK,
 };
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry);
@@ -534,6 +542,22 @@ void builder_keep_unchanged(struct builder_sequence *sequence, const struct pend
 /* Call it before an id gets another meaning. Samples that were taken by their bytes are read
  * instead, and all kept bytes are dropped. */
 void builder_forget_unchanged(struct builder *builder, struct builder_sequence *sequence);
+
+/* --- stack samples --- */
+
+/* Read defaults of a sequence's samples, an interned counter or task, a sample. Return 0 or a
+ * negative errno. */
+int builder_stack_defaults(struct builder *builder, struct builder_sequence *sequence,
+                           struct proto_span defaults);
+int builder_stack_counter(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span entry);
+int builder_stack_task(struct builder *builder, struct builder_sequence *sequence,
+                       struct proto_span entry);
+int builder_stack_sample(struct builder *builder, struct builder_sequence *sequence,
+                         struct proto_span message, uint64_t packet_ns);
+/* Make dumps of all samples that are left. */
+void builder_stack_finish(struct builder *builder);
+void builder_stack_free(struct builder_stack_samples *samples);
 
 /* Make dumps of the pending snapshots. */
 void builder_commit(struct builder *builder, struct builder_sequence *sequence);

@@ -324,7 +324,8 @@ void builder_apply_clocks(struct builder *builder)
     for (size_t i = 0; i < clocks->late_count; i++)
         convert(clocks, clocks->late[i].clock, dated_time(profile, &clocks->late[i]));
     for (size_t i = 0; i < builder->heap_count; i++)
-        date_heap(clocks, &profile->heaps[i]);
+        if (!profile->heaps[i].is_of_stack_samples) /* which have their packets' time */
+            date_heap(clocks, &profile->heaps[i]);
     for (size_t i = 0; i < profile->process_count; i++)
         convert(clocks, CLOCK_BOOTTIME_ID, &profile->processes[i].start_boottime_ns);
     find_realtime(clocks, profile);

@@ -17,6 +17,9 @@ void sequence_clear_interned(struct builder_sequence *sequence)
     id_map_free(&sequence->callstacks);
     id_map_free(&sequence->heap_names);
     id_map_free(&sequence->contexts);
+    id_map_free(&sequence->stack_counters);
+    id_map_free(&sequence->stack_tasks);
+    sequence->stack_source = sequence->stack_counter = 0;
     sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
     sequence->context_count = 0;
     sequence->id_count = sequence->stack_byte_count = 0;
@@ -295,6 +298,10 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
         return intern_callstack(builder, sequence, entry);
     case INTERNED_HEAP_CONTEXT:
         return intern_context(builder, sequence, entry);
+    case INTERNED_STACK_COUNTER:
+        return builder_stack_counter(builder, sequence, entry);
+    case INTERNED_STACK_TASK:
+        return builder_stack_task(builder, sequence, entry);
     default:
         return intern_string(builder, sequence, kind, entry);
     }
@@ -314,6 +321,8 @@ static const struct {
     {PB_INTERNED_DATA_BUILD_IDS, INTERNED_BUILD_ID},
     {PB_INTERNED_DATA_HEAP_NAMES, INTERNED_HEAP_NAME},
     {PB_INTERNED_DATA_HEAP_CONTEXTS, INTERNED_HEAP_CONTEXT},
+    {PB_INTERNED_DATA_STACK_SAMPLE_COUNTER_DESCRIPTORS, INTERNED_STACK_COUNTER},
+    {PB_INTERNED_DATA_STACK_SAMPLE_TASK_CONTEXTS, INTERNED_STACK_TASK},
 };
 #define INTERNED_KINDS (sizeof(interned_kinds) / sizeof(interned_kinds[0]))
 

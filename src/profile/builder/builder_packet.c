@@ -164,7 +164,7 @@ struct packet_parts {
     struct proto_span interned, profile_packet, tree, stats, clocks, symbols, unprofiled, config,
         service_stats;
     struct proto_span allocations, frees, deobfuscation, packages, smaps, memory_snapshot, defaults,
-        heap_size, process_end;
+        heap_size, process_end, stack_sample;
     struct track_parts tracks;
 };
 
@@ -184,6 +184,7 @@ struct packet_parts {
     PART(MEMORY_SNAPSHOT, memory_snapshot)                                                         \
     PART(HEAP_SIZE, heap_size)                                                                     \
     PART(PROCESS_END, process_end)                                                                 \
+    PART(STACK_SAMPLE, stack_sample)                                                               \
     PART(UNPROFILED_PROCESS, unprofiled)                                                           \
     PART(TRACE_CONFIG, config)                                                                     \
     PART(TRACE_STATS, service_stats)
@@ -282,18 +283,33 @@ static void check_tables(struct builder *builder, const struct packet_head *head
     sequence_clear_interned(sequence);
 }
 
+static bool has_stack_defaults(struct proto_span defaults)
+{
+    struct proto_field field;
+    while (defaults.at != NULL && proto_next(&defaults, &field) > 0)
+        if (field.number == PB_TRACE_PACKET_DEFAULTS_STACK_SAMPLE_DEFAULTS)
+            return true;
+    return false;
+}
+
 /* Read the parts that need the sequence's state: tables and heaps. */
 static int take_of_sequence(struct builder *builder, const struct packet_parts *parts)
 {
     struct builder_sequence *sequence;
     int code = 0;
-    if (parts->interned.at == NULL && parts->profile_packet.at == NULL)
+    if (parts->interned.at == NULL && parts->profile_packet.at == NULL &&
+        parts->stack_sample.at == NULL && !has_stack_defaults(parts->defaults))
         return 0;
     code = builder_sequence(builder, parts->head.sequence_id, &sequence);
     if (code < 0)
         return code;
-    if (parts->interned.at != NULL)
+    if (parts->defaults.at != NULL)
+        code = builder_stack_defaults(builder, sequence, parts->defaults);
+    if (parts->interned.at != NULL && code == 0)
         code = builder_interned_data(builder, sequence, parts->interned);
+    if (parts->stack_sample.at != NULL && code == 0)
+        code =
+            builder_stack_sample(builder, sequence, parts->stack_sample, parts->head.timestamp_ns);
     if (parts->profile_packet.at != NULL && builder->error == 0) {
         int result = builder_profile_packet(builder, sequence, parts->profile_packet,
                                             parts->head.timestamp_ns);

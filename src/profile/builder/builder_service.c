@@ -23,6 +23,16 @@ static bool names_mmap(struct proto_span config)
     return false;
 }
 
+static uint64_t interval_of_chromium(struct proto_span config)
+{
+    struct proto_field field;
+    uint64_t bytes = 0;
+    while (proto_next(&config, &field) > 0)
+        if (field.number == PB_CHROMIUM_SAMPLING_HEAP_PROFILER_CONFIG_SAMPLING_INTERVAL_BYTES)
+            bytes = field.value;
+    return bytes;
+}
+
 /* Return the buffer of a DataSource, as a bit, if it is a heap profile; else 0. */
 static uint64_t read_source(struct builder *builder, struct proto_span source)
 {
@@ -37,6 +47,8 @@ static uint64_t read_source(struct builder *builder, struct proto_span source)
                 name = inner.span;
             else if (inner.number == PB_DATA_SOURCE_CONFIG_TARGET_BUFFER)
                 buffer = inner.value;
+            else if (inner.number == PB_DATA_SOURCE_CONFIG_CHROMIUM_SAMPLING_HEAP_PROFILER)
+                builder->service.chromium_interval_bytes = interval_of_chromium(inner.span);
             else if (inner.number == PB_DATA_SOURCE_CONFIG_HEAPPROFD_CONFIG)
                 builder->profile->wants_mmap |= names_mmap(inner.span);
         }

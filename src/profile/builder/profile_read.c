@@ -46,7 +46,7 @@ static void find_unknown(struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++) {
         struct profile_heap *heap = &profile->heaps[i];
-        if (heap->dump_count == 0)
+        if (heap->dump_count == 0 || heap->is_of_stack_samples)
             continue;
         find_unseen(heap);
         if (heap->unseen)
