@@ -45,6 +45,33 @@ static bool is_of_end(const struct export_dump *dump)
            dump->dump == &dump->heap->dumps[dump->heap->dump_count - 1];
 }
 
+/* Return whether all heaps of the event are of a program that became another one by exec, at their
+ * last dumps. */
+static bool is_before_exec(const struct document *document, const struct written_event *event)
+{
+    for (size_t i = event->first; i < event->first + event->count; i++) {
+        const struct export_dump *dump = &document->dumps[i];
+        if (!profile_heap_is_before_exec(dump->heap) ||
+            dump->dump != &dump->heap->dumps[dump->heap->dump_count - 1])
+            return false;
+    }
+    return true;
+}
+
+/* Make the program's last dumps a part of the first event of the next program: of a process,
+ * diff_heap_profiler takes only the first event of the file. */
+static void begin_after_exec(struct written_event *event, const struct export_dump *dump)
+{
+    event->count++;
+    event->process = dump->heap->process;
+    event->boottime_ns = dump->dump->boottime_ns;
+    if (event->written_ns < event->boottime_ns)
+        event->written_ns = event->boottime_ns;
+    event->order = dump->dump->order;
+    event->ended = is_of_end(dump);
+    event->final = dump->dump->final;
+}
+
 /* The dumps of a process's heaps at one time are one event. */
 static int make_events(struct document *document)
 {
@@ -58,8 +85,14 @@ static int make_events(struct document *document)
         int32_t pid = document->profile->processes[dump->heap->process].pid;
         struct written_event *last =
             document->event_count > 0 ? &document->events[document->event_count - 1] : NULL;
+        bool is_new = last_in[dump->heap - heaps] < document->event_count;
+        if (last != NULL && last->pid == pid && is_new && is_before_exec(document, last)) {
+            begin_after_exec(last, dump);
+            last_in[dump->heap - heaps] = document->event_count;
+            continue;
+        }
         if (last != NULL && last->pid == pid && last->boottime_ns == dump->dump->boottime_ns &&
-            last_in[dump->heap - heaps] < document->event_count) {
+            is_new) {
             last->count++;
             last->ended &= is_of_end(dump);
             last->final |= dump->dump->final;

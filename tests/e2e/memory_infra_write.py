@@ -154,6 +154,29 @@ def compile_leak(name, *flags, compiler="gcc"):
     return binary, stripped
 
 
+
+def test_exec():
+    """The heaps of a process before and after an exec are in one event: diff_heap_profiler takes only the first of a
+    process. So has the file that is read back both heaps, each with its own figures."""
+    binary, _ = compile_leak("after", "-pie", "-fPIE")
+    directory = profiled("exec", "/bin/sh", "-c", f"exec {binary}", options=("-i", "1"))
+    heaps = report(directory)
+    check(len(heaps) == 2, f"heaps {list(heaps)}")
+    file = convert(directory, out="exec.json")
+    check(len(file.dumps) == 1, f"{len(file.dumps)} events of {[dump.heaps() for dump in file.dumps]}")
+    dump = file.dump()
+    names = {name: "malloc" if name == "libc.malloc" else name for _, name in heaps}
+    same(sorted(dump.heaps()), sorted(names.values()), "allocators")
+    for (_, name), heap in heaps.items():
+        sizes, counts = dump.sum(names[name])
+        check((sizes, counts) == (whole(heap, "space"), whole(heap, "objects")), f"{name}: {sizes} bytes, {counts}")
+    check(dump.sum()[0] == 5000 + 5001 + 7000 + 7001, f"the program: {dump.sum()}")
+    check(file.names[dump.pid] == os.path.basename(binary), f"it is called {file.names}")
+    again = report(at("exec.json"))
+    same({key: whole(heap, "space") for key, heap in again.items()}, {key: whole(heap, "space") for key, heap in heaps.items()},
+         "read back")
+
+
 def test_addresses_without_names():
     """Addresses without names are where symbolize_trace expects them, for every linker: it finds the functions without
     corrections."""
