@@ -222,7 +222,8 @@ static bool attach_instead(struct session *session, const struct process_info *i
         return false;
     if (origin == HANDSHAKE_FORK)
         error_set(failure, -ENOTSUP,
-                  "it is a forked child of a process that the profiler attached to");
+                  "it is a forked child of a process that the profiler attached to (heap_profile "
+                  "-n NAME or -p PID attaches to it as it runs)");
     else if (heap_rules_want_others(session->config))
         error_set(failure, -ENOTSUP,
                   "heaps other than malloc's were requested, and only programs that start with the "

@@ -91,14 +91,17 @@ static const struct {
     [UNPROFILED_CHILD] = {"child", "started by the command, and only the command itself is "
                                    "profiled; use -n with its name, or --follow-children for "
                                    "everything that the command starts"},
-    [UNPROFILED_FORKED] = {"forked", "forked by a process that was attached to, and only the "
-                                     "parent is patched; heap_profile -p attaches to such a child"},
+    [UNPROFILED_FORKED] = {"forked",
+                           "forked by a process that was attached to, and only the "
+                           "parent is patched; heap_profile -n NAME or -p PID attaches to "
+                           "such a child"},
     [UNPROFILED_NAME] = {"name", "not one of the names after -n"},
     [UNPROFILED_POLICY] = {"policy", "never_profile in " ACCESS_POLICY_PATH " denies it"},
     [UNPROFILED_TOO_MANY] = {"too_many", "too many processes were being profiled at once; name "
                                          "those that matter with -n"},
     [UNPROFILED_QUIET] = {"quiet", "it could load the library and did not report: it allocated "
-                                   "nothing, or ended before it could"},
+                                   "nothing, ended before it could, or runs where the profiler's "
+                                   "socket is not visible (chroot)"},
     [UNPROFILED_GONE] = {"gone", "it ended before the profiler examined it, and did not report; "
                                  "what it allocated is unknown"},
 };
