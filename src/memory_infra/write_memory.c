@@ -3,7 +3,8 @@
  * Write an event's regions and totals of a process's memory.
  *
  * Regions are the code on stacks, and all mappings if the trace has snapshots of them
- * (SmapsPacket). `fo` is the ELF's own address of a region's beginning, which is right for every
+ * (SmapsPacket). Our own snapshots have sums by kind of memory: these are regions without a place.
+ * `fo` is the ELF's own address of a region's beginning, which is right for every
  * linker.
  */
 #include <ctype.h>
@@ -16,8 +17,9 @@
 #include "util/json.h"
 #include "util/sorted_search.h"
 
-/* Code: read and execute. */
+/* Code: read and execute. Data: read and write. */
 #define CODE_PROTECTION 5
+#define DATA_PROTECTION 6
 
 /* --- mappings --- */
 
@@ -375,6 +377,61 @@ static void add_region(struct written_region *code, const struct written_region 
         code->bytes[i] += region->bytes[i];
 }
 
+/* Return the snapshot nearest to the event; NULL: none. */
+static const struct memory_snapshot *nearest_snapshot(const struct document *document,
+                                                      const struct written_event *event)
+{
+    const struct profile *profile = document->profile;
+    const struct of_pid *items = document->memory.all_snapshots;
+    const struct memory_snapshot *nearest = NULL;
+    for (size_t i = first_of_pid(items, profile->memory_snapshot_count, event->pid);
+         i < profile->memory_snapshot_count && items[i].pid == event->pid; i++) {
+        const struct memory_snapshot *snapshot = &profile->memory_snapshots[items[i].index].values;
+        if (nearest == NULL || distance(snapshot->boottime_ns, event->boottime_ns) <
+                                   distance(nearest->boottime_ns, event->boottime_ns))
+            nearest = snapshot;
+    }
+    return nearest;
+}
+
+/* The program's private memory by kind, by names that the viewer classifies. Of other kinds it is
+ * not known what is shared with other processes. */
+static const char *const private_kinds[MEMORY_KINDS] = {
+    [MEMORY_ALLOCATOR] = "[heap]",
+    [MEMORY_ANONYMOUS] = "[anon:mapped]",
+    [MEMORY_THREAD_STACKS] = "[stack:threads]",
+    [MEMORY_MAIN_STACK] = "[stack]",
+    [MEMORY_FILES_WRITTEN] = "[files: written pages]",
+};
+
+/* Write the sums by kind. Return the separator of the next region. */
+static const char *write_kinds(struct document *document, const struct written_event *event,
+                               const char *separator)
+{
+    const struct memory_snapshot *snapshot = nearest_snapshot(document, event);
+    uint64_t nowhere = MEMORY_INFRA_NOWHERE;
+    for (size_t i = 0; i < MEMORY_KINDS && snapshot != NULL; i++) {
+        const struct memory_part *part = &snapshot->parts[i];
+        if (private_kinds[i] == NULL || part->mapped_bytes == 0)
+            continue;
+        struct written_region region = {
+            .file = private_kinds[i],
+            .build_id = "",
+            .start = nowhere,
+            .size = part->mapped_bytes,
+            .protection = DATA_PROTECTION,
+            .known = PROFILE_SMAPS_PRIVATE_DIRTY | PROFILE_SMAPS_SWAP,
+        };
+        for (size_t j = 0; j < REGION_BYTE_COUNTS; j++)
+            region.bytes[j] =
+                byte_counts[j].known == PROFILE_SMAPS_SWAP ? part->swap_bytes : part->rss_bytes;
+        nowhere += region.size;
+        write_region(document->out, &region, separator);
+        separator = ",\n";
+    }
+    return separator;
+}
+
 static void write_regions(struct document *document, const struct written_event *event)
 {
     const struct written_memory *memory = &document->memory;
@@ -402,6 +459,8 @@ static void write_regions(struct document *document, const struct written_event 
         write_region(document->out, &region, separator);
         separator = ",\n";
     }
+    if (memory->smaps_count == 0)
+        separator = write_kinds(document, event, separator);
     for (size_t i = 0; i < memory->mapping_count; i++) {
         write_region(document->out, &memory->regions[i], separator);
         separator = ",\n";

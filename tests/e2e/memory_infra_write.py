@@ -155,6 +155,18 @@ def compile_leak(name, *flags, compiler="gcc"):
 
 
 
+def test_memory_by_kind():
+    """A dump has the process's private memory by kind, whose sum the viewer's columns show: what was resident then."""
+    directory = profiled("kinds", sys.executable, "-c", HOLDER)
+    dump = convert(directory).dump()
+    regions = [region for region in dump.dumps["process_mmaps"]["vm_regions"] if region["bs"]]
+    dirty = {region["mf"]: int(region["bs"]["pd"], 16) for region in regions}
+    check({"[heap]", "[stack]"} <= set(dirty), f"{dirty}")
+    check(all(set(region["bs"]) == {"pd", "sw"} for region in regions), f"{regions}")
+    resident = dump.totals()["resident_set_bytes"]
+    check(dump.sum()[0] // 2 < sum(dirty.values()) <= 1.1 * resident, f"{sum(dirty.values())} bytes of {resident}: {dirty}")
+
+
 def test_exec():
     """The heaps of a process before and after an exec are in one event: diff_heap_profiler takes only the first of a
     process. So has the file that is read back both heaps, each with its own figures."""
