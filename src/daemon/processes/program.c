@@ -133,20 +133,23 @@ static bool gains_rights(int fd, const struct stat *status)
 
 int program_read(struct program *program, const char *path)
 {
-    return program_read_within(program, path, FILE_READER_DEADLINE_MS);
+    struct stat file;
+    return program_read_within(program, path, FILE_READER_DEADLINE_MS, &file);
 }
 
-int program_read_within(struct program *program, const char *path, unsigned deadline_ms)
+int program_read_within(struct program *program, const char *path, unsigned deadline_ms,
+                        struct stat *file)
 {
     struct stat status;
     *program = (struct program){0};
     int fd = regular_file_open(path, &status);
     if (fd < 0)
         return fd == -EINVAL ? -ENOEXEC : fd;
+    *file = status;
     program->gains_rights = gains_rights(fd, &status);
-    const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
+    const struct reader_file asked = {.path = path, .fd = fd, .debug_fd = -1};
     struct program_debug_file debug;
-    int code = program_debug_file_read(&file, deadline_ms, &program->file, &debug);
+    int code = program_debug_file_read(&asked, deadline_ms, &program->file, &debug);
     memcpy(program->debug_file, debug.path, sizeof(debug.path));
     if (debug.fd >= 0)
         close(debug.fd);

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "reader/program_debug_file.h"
@@ -35,8 +36,10 @@ const char *program_why_not_found(const char *command);
 
 /* Read a program's file. Return 0, -ENOEXEC if it is no ELF file, or another negative errno. */
 int program_read(struct program *program, const char *path);
-/* The same with a time limit. -EIO: it has passed, or the file reader failed. */
-int program_read_within(struct program *program, const char *path, unsigned deadline_ms);
+/* The same with a time limit. -EIO: it has passed, or the file reader failed. *file: the status of
+ * the file that was opened; unchanged if none was. */
+int program_read_within(struct program *program, const char *path, unsigned deadline_ms,
+                        struct stat *file);
 
 /* Return whether the profiler can attach to the program at its first instruction: it is linked
  * statically, and an exec under a tracer gives it the same rights as any other. Cheap: this comes

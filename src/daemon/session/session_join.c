@@ -258,7 +258,8 @@ static bool read_program_at(struct session *session, struct program *program, co
             return !known[i].is_unread;
         }
     }
-    int code = program_read_within(program, path, deadline_ms);
+    /* The process may have become another program since, whose facts are not this one's. */
+    int code = program_read_within(program, path, deadline_ms, &file);
     if (code < 0)
         *program = (struct program){0};
     known[session->next_program++ % SESSION_PROGRAMS_KNOWN] = (struct known_program){
