@@ -65,6 +65,10 @@ static void free_sequences(struct builder *builder)
     for (size_t i = 0; i < builder->sequence_count; i++)
         sequence_free(&builder->sequences[i]);
     free(builder->sequences);
+    if (builder->spare != NULL)
+        pending_free(builder->spare);
+    free(builder->spare);
+    builder->spare = NULL;
     free(builder->places);
     free(builder->parts);
     builder_counters_free(&builder->counters);

@@ -124,6 +124,7 @@ struct builder {
     struct builder_tracks tracks;
 
     struct builder_sequence *sequences; /* sequences with tables or heaps */
+    struct pending_dump *spare;         /* empty arrays for the next one; NULL: none */
     size_t sequence_count, sequence_capacity;
     struct id_map sequence_ids;
     struct id_map default_clocks; /* by sequence id, for packets without a clock */
@@ -180,7 +181,7 @@ struct builder {
     /* What the tracing service says of itself, if it recorded the trace. */
     struct builder_service {
         uint64_t chromium_interval_bytes; /* of its heap profiler; 0: not in the trace */
-        uint64_t heap_buffers; /* a bit for each buffer with a heap profile */
+        uint64_t heap_buffers;            /* a bit for each buffer with a heap profile */
         struct builder_buffer {
             uint64_t overwritten, discarded; /* chunks that nobody read */
             uint64_t lost;                   /* packets, or runs of packets */
@@ -278,11 +279,13 @@ int builder_take_over(struct builder *builder, struct profile_sample *samples, s
 /* Interned data of one sequence, as in the trace. Entries may come in any order, so references are
  * resolved only when a callstack is used. */
 struct builder_sequence {
-    struct id_map names, paths, source_paths, build_ids;  /* string indexes */
-    struct id_map heap_names;                             /* string indexes */
-    struct id_map stack_counters, stack_tasks;            /* see builder_stack_samples.c */
-    uint32_t stack_source;  /* string: the profiler of the stack samples */
-    uint32_t stack_counter; /* of samples without one, as in the map, + 1; 0: none */
+    struct id_map names, paths, source_paths, build_ids; /* string indexes */
+    struct id_map heap_names;                            /* string indexes */
+    struct sequence_stacks {
+        struct id_map counters, tasks; /* see builder_stack_samples.c */
+        uint32_t source;               /* string: the profiler of the stack samples */
+        uint32_t counter;              /* of samples without one, as in the map, + 1; 0: none */
+    } * stacks;                        /* NULL: nothing of stack samples */
     struct id_map mappings, frames, callstacks, contexts; /* indexes of the items below */
     struct sequence_mapping {
         uint64_t build_id;
@@ -359,7 +362,6 @@ struct builder_sequence {
     } * pending;
     size_t pending_count, pending_capacity;
     struct intern_table pending_ids; /* by heap and timestamp, if there are many */
-    struct pending_dump spare;       /* empty arrays for the next one */
     /* By callstack: the bytes of its sample in the last dump of a steady heap. */
     struct sequence_seen {
         const struct profile_sample *sample; /* NULL: no sample was made from these bytes alone */
@@ -385,7 +387,7 @@ struct builder_sequence {
 
 /* Find or add the sequence of an id. Return 0, or -EBADMSG if there are too many. */
 int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequence **sequence);
-void pending_free(struct pending_dump *pending);
+void pending_free(const struct pending_dump *pending);
 void sequence_clear_interned(struct builder_sequence *sequence);
 void sequence_free(struct builder_sequence *sequence);
 
@@ -547,6 +549,7 @@ void builder_forget_unchanged(struct builder *builder, struct builder_sequence *
 
 /* Read defaults of a sequence's samples, an interned counter or task, a sample. Return 0 or a
  * negative errno. */
+void builder_forget_stacks(struct builder_sequence *sequence);
 int builder_stack_defaults(struct builder *builder, struct builder_sequence *sequence,
                            struct proto_span defaults);
 int builder_stack_counter(struct builder *builder, struct builder_sequence *sequence,

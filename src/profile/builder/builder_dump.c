@@ -515,12 +515,27 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
     return builder->error;
 }
 
-void pending_free(struct pending_dump *pending)
+void pending_free(const struct pending_dump *pending)
 {
     free(pending->samples);
     free(pending->origins);
     free(pending->parts);
     free(pending->tags);
+}
+
+/* Keep the arrays of a dump that is done, for the next one. */
+static void keep_spare(struct builder *builder, const struct pending_dump *pending)
+{
+    if (builder->spare == NULL)
+        builder->spare = malloc(sizeof(*builder->spare));
+    else
+        pending_free(builder->spare);
+    if (builder->spare == NULL) {
+        pending_free(pending);
+        return;
+    }
+    *builder->spare = *pending;
+    builder->spare->sample_count = builder->spare->part_count = builder->spare->known_count = 0;
 }
 
 void builder_commit(struct builder *builder, struct builder_sequence *sequence)
@@ -530,10 +545,7 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
         struct pending_dump *pending = &sequence->pending[i];
         if (builder->error == 0)
             make_dump(builder, sequence, pending);
-        pending_free(&sequence->spare);
-        sequence->spare = *pending;
-        sequence->spare.sample_count = sequence->spare.part_count = 0;
-        sequence->spare.known_count = 0;
+        keep_spare(builder, pending);
     }
     sequence->pending_count = 0;
     intern_free(&sequence->pending_ids);

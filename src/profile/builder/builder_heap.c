@@ -287,8 +287,11 @@ static struct pending_dump *find_pending(struct builder *builder, struct builder
         return NULL;
     }
     struct pending_dump *dump = &sequence->pending[sequence->pending_count++];
-    *dump = sequence->spare; /* reuse its empty arrays */
-    sequence->spare = (struct pending_dump){0};
+    *dump = (struct pending_dump){0};
+    if (builder->spare != NULL) {
+        *dump = *builder->spare; /* reuse its empty arrays */
+        *builder->spare = (struct pending_dump){0};
+    }
     dump->heap = heap;
     dump->timestamp_ns = status->timestamp_ns;
     dump->status = *status;

@@ -17,9 +17,7 @@ void sequence_clear_interned(struct builder_sequence *sequence)
     id_map_free(&sequence->callstacks);
     id_map_free(&sequence->heap_names);
     id_map_free(&sequence->contexts);
-    id_map_free(&sequence->stack_counters);
-    id_map_free(&sequence->stack_tasks);
-    sequence->stack_source = sequence->stack_counter = 0;
+    builder_forget_stacks(sequence);
     sequence->mapping_count = sequence->frame_count = sequence->callstack_count = 0;
     sequence->context_count = 0;
     sequence->id_count = sequence->stack_byte_count = 0;
@@ -31,7 +29,6 @@ void sequence_free(struct builder_sequence *sequence)
     sequence_clear_interned(sequence);
     for (size_t i = 0; i < sequence->pending_count; i++)
         pending_free(&sequence->pending[i]);
-    pending_free(&sequence->spare);
     intern_free(&sequence->pending_ids);
     free(sequence->pending);
     free(sequence->mapping_items);

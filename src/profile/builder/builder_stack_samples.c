@@ -122,13 +122,39 @@ static uint32_t add_counter(struct builder *builder, struct proto_span message, 
     return *code == 0 ? (uint32_t)samples->counter_count - 1 : PROFILE_NONE;
 }
 
+/* Return what a sequence says of its stack samples. NULL: no memory. */
+static struct sequence_stacks *stacks_of(struct builder_sequence *sequence)
+{
+    if (sequence->stacks == NULL)
+        sequence->stacks = calloc(1, sizeof(*sequence->stacks));
+    return sequence->stacks;
+}
+
+void builder_forget_stacks(struct builder_sequence *sequence)
+{
+    if (sequence->stacks == NULL)
+        return;
+    id_map_free(&sequence->stacks->counters);
+    id_map_free(&sequence->stacks->tasks);
+    free(sequence->stacks);
+    sequence->stacks = NULL;
+}
+
+static const struct sequence_stacks *known_stacks(const struct builder_sequence *sequence)
+{
+    static const struct sequence_stacks none;
+    return sequence->stacks != NULL ? sequence->stacks : &none;
+}
+
 int builder_stack_counter(struct builder *builder, struct builder_sequence *sequence,
                           struct proto_span entry)
 {
     int code;
     uint32_t index = add_counter(builder, entry, &code);
-    if (code == 0 && id_map_set(&sequence->stack_counters,
-                                builder->stack_samples->counters[index].iid, index) < 0)
+    struct sequence_stacks *stacks = stacks_of(sequence);
+    if (code == 0 &&
+        (stacks == NULL ||
+         id_map_set(&stacks->counters, builder->stack_samples->counters[index].iid, index) < 0))
         code = builder_fail(builder);
     return code;
 }
@@ -149,12 +175,13 @@ int builder_stack_task(struct builder *builder, struct builder_sequence *sequenc
                        struct proto_span entry)
 {
     struct builder_stack_samples *samples = samples_of(builder);
+    struct sequence_stacks *stacks = stacks_of(sequence);
     struct stack_task task = {0};
     if (read_task(&task, entry) < 0)
         return -EBADMSG;
-    if (samples == NULL ||
+    if (samples == NULL || stacks == NULL ||
         ARRAY_ADD(&samples->tasks, &samples->task_count, &samples->task_capacity, task) < 0 ||
-        id_map_set(&sequence->stack_tasks, task.iid, (uint32_t)samples->task_count - 1) < 0)
+        id_map_set(&stacks->tasks, task.iid, (uint32_t)samples->task_count - 1) < 0)
         return builder_fail(builder);
     return 0;
 }
@@ -167,11 +194,14 @@ int builder_stack_defaults(struct builder *builder, struct builder_sequence *seq
     while (code == 0 && proto_next(&defaults, &field) > 0) {
         if (field.number != PB_TRACE_PACKET_DEFAULTS_STACK_SAMPLE_DEFAULTS)
             continue;
+        struct sequence_stacks *stacks = stacks_of(sequence);
+        if (stacks == NULL)
+            return builder_fail(builder);
         while (code == 0 && proto_next(&field.span, &inner) > 0) {
             if (inner.number == PB_STACK_SAMPLE_DEFAULTS_SOURCE)
-                sequence->stack_source = builder_string_of_span(builder, inner.span);
+                stacks->source = builder_string_of_span(builder, inner.span);
             else if (inner.number == PB_STACK_SAMPLE_DEFAULTS_PRIMARY_DESCRIPTOR)
-                sequence->stack_counter = add_counter(builder, inner.span, &code) + 1;
+                stacks->counter = add_counter(builder, inner.span, &code) + 1;
         }
     }
     return code;
@@ -351,12 +381,13 @@ static const struct stack_counter *counter_of(struct builder *builder,
                                               const struct builder_sequence *sequence,
                                               const struct sample_entry *entry, int *code)
 {
-    uint32_t index = sequence->stack_counter == 0 ? ID_MAP_NONE : sequence->stack_counter - 1;
+    const struct sequence_stacks *stacks = known_stacks(sequence);
+    uint32_t index = stacks->counter == 0 ? ID_MAP_NONE : stacks->counter - 1;
     *code = 0;
     if (entry->counter.at != NULL)
         index = add_counter(builder, entry->counter, code);
     else if (entry->counter_iid != 0)
-        index = id_map_find(&sequence->stack_counters, entry->counter_iid);
+        index = id_map_find(&stacks->counters, entry->counter_iid);
     return *code < 0 || index == ID_MAP_NONE ? NULL : &builder->stack_samples->counters[index];
 }
 
@@ -372,7 +403,7 @@ static int task_of(struct stack_task *task, const struct builder *builder,
     *task = (struct stack_task){0};
     if (entry->task.at != NULL)
         return read_task(task, entry->task);
-    uint32_t index = id_map_find(&sequence->stack_tasks, entry->task_iid);
+    uint32_t index = id_map_find(&known_stacks(sequence)->tasks, entry->task_iid);
     if (index != ID_MAP_NONE)
         *task = builder->stack_samples->tasks[index];
     return 0;
@@ -394,7 +425,7 @@ static struct stack_heap *heap_of(struct builder *builder, const struct builder_
 {
     struct builder_stack_samples *samples = builder->stack_samples;
     const uint64_t key[] = {(uint64_t)(sequence - builder->sequences), (uint32_t)pid, name,
-                            sequence->stack_source};
+                            known_stacks(sequence)->source};
     bool added;
     uint64_t id = intern_bytes(&samples->heap_ids, key, sizeof(key), &added);
     if (id == 0 || (added && ARRAY_RESERVE(&samples->heaps, &samples->heap_capacity,
@@ -406,10 +437,11 @@ static struct stack_heap *heap_of(struct builder *builder, const struct builder_
         samples->heaps[samples->heap_count++] = (struct stack_heap){
             .sequence = (uint32_t)(sequence - builder->sequences),
             .name = name,
-            .source = sequence->stack_source,
+            .source = known_stacks(sequence)->source,
             .pid = pid,
             .heap = PROFILE_NONE,
-            .is_chromiums = strcmp(builder->strings[sequence->stack_source], CHROMIUM_SOURCE) == 0,
+            .is_chromiums =
+                strcmp(builder->strings[known_stacks(sequence)->source], CHROMIUM_SOURCE) == 0,
         };
     return &samples->heaps[id - 1];
 }
