@@ -483,7 +483,8 @@ static int take_pending(struct job *job)
     if (job->pending == NULL || job->addresses == NULL || job->relative == NULL ||
         job->named == NULL || job->symbol_names == NULL)
         return -ENOMEM;
-    memcpy(job->pending, module->addresses, count * sizeof(uint64_t));
+    if (count > 0)
+        memcpy(job->pending, module->addresses, count * sizeof(uint64_t));
     job->pending_count = count;
     int result = job->options->breakpad == NULL ? 0 : take_breakpad(job);
     if (result < 0 || job->pending_count == 0)
