@@ -86,10 +86,11 @@ static void put_totals(const struct writer *writer, const struct profile_heap *h
                        const struct profile_dump *dump)
 {
     const char *why_partial = profile_totals_why_partial(heap, dump);
-    if (dump->exact_calls != 0 && why_partial == NULL)
+    bool is_known = dump->exact_calls != 0 || heap->status.has_exact_calls;
+    if (is_known && why_partial == NULL)
         put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
             dump->exact_calls);
-    else if (dump->exact_calls != 0)
+    else if (is_known)
         put(writer, "counted: %" PRIu64 " bytes in %" PRIu64 " calls, not all: %s",
             dump->exact_bytes, dump->exact_calls, why_partial);
 }

@@ -135,6 +135,7 @@ static void set_status(struct trace_heap_dump *status, const struct heap_figures
     status->final = !head->unfinished;
     status->exact_bytes = head->exact_bytes;
     status->exact_calls = head->exact_calls;
+    status->has_exact_calls = head->has_exact;
     status->peak_live_bytes = head->peak_bytes;
     status->peak_live_count = head->peak_count;
     status->peak_timestamp_ns = head->peak_boottime_ns;

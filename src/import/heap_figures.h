@@ -42,6 +42,7 @@ struct heap_figures_head {
     uint64_t interval_bytes;
     uint64_t start_boottime_ns, boottime_ns;
     uint64_t exact_bytes, exact_calls;
+    bool has_exact;                      /* the file has both, perhaps zeros */
     double sampled_bytes, sampled_calls; /* as in profile_dump */
     struct profile_earlier earlier;      /* of a file about one period */
     double peak_bytes, peak_count;

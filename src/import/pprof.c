@@ -313,6 +313,7 @@ static void take_comment(struct pprof_reading *reading, const char *text)
              sscanf(text, "counted: %" SCNu64 " bytes in %" SCNu64 " calls", &bytes, &calls) == 2) {
         head->exact_bytes = bytes;
         head->exact_calls = calls;
+        head->has_exact = true;
     } else if (sscanf(text, "process %d, heap %n", &pid, &at) == 1 && at > 0) {
         const char *end = NULL;
         for (const char *next = text + at; (next = strstr(next, ", sampling interval ")) != NULL;
