@@ -118,6 +118,8 @@ class Scene:
         self.page, self.directory = page, harness.make_work_directory(f"test-blocks-{page}-")
         self.programs = os.path.join(self.directory, "bin")
         os.mkdir(self.programs)
+        # In PATH it may be a script that finds one of several (pyenv).
+        os.symlink(os.path.realpath(sys.executable), os.path.join(self.programs, "python3"))
         # heapprofd_collector and others are beside the tools in the build.
         self.environment = {
             "PATH": f"{self.programs}:{BUILD}:{os.environ['PATH']}", "TMPDIR": self.directory, "HOME": self.directory,

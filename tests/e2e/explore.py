@@ -518,7 +518,7 @@ def test_unknown_figures():
         out.write("main;parse 4000\nmain;read 1000\n")
     terminal = explore(path)
     shows(terminal, "no counts", """
- stacks.txt@last: [no name] (0), heap                              5.00 kB live
+ stacks.txt@last: [no name], heap                                  5.00 kB live
  Top-down (Tree)  [Stack frame]
 Current path              │     vSize     Count  Share  Stack frame
 everything         5.00 kB│   5.00 kB         ? 100.0%  main

@@ -218,7 +218,7 @@ def test_signals_before_the_command():
 @contextlib.contextmanager
 def running_daemon():
     daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
-    wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
+    wait_for("the daemon", lambda: tool("status").stdout.startswith(b"heapprofd "))
     try:
         yield daemon
     finally:
@@ -358,7 +358,7 @@ def test_dump_by_signal():
     for name in ("without", "with"):
         if name == "with":
             daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
-            wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
+            wait_for("the daemon", lambda: tool("status").stdout.startswith(b"heapprofd "))
         session = begin("nohup", TOOL, "--heaps", "libc.malloc", "-p", str(sleeper.pid), "-o", at(name))
         check(b"Profiling" in session.stderr.readline(), "-p did not begin")
         session.send_signal(signal.SIGUSR1)
@@ -465,12 +465,18 @@ def with_and_without_daemon():
         yield "without a daemon"
         daemon = begin(os.path.join(harness.BUILD, "heapprofd"))
         try:
-            wait_for("the daemon", lambda: b"heapprofd" in tool("status").stdout)
+            wait_for("the daemon", lambda: tool("status").stdout.startswith(b"heapprofd "))
             yield "with a daemon"
         finally:
             daemon.terminate()
             daemon.wait()
     yield rounds()
+
+
+def wait_of(pid):
+    """Return the kernel's function in which the process waits."""
+    with open(f"/proc/{pid}/wchan") as file:
+        return file.read()
 
 
 def test_ends_with_its_processes():
@@ -494,6 +500,7 @@ def test_ends_with_its_processes():
             # A process that waits to join counts while it lives, and not until its parent has waited for it.
             for kind in "asleep", "zombie":
                 asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
+                wait_for("it sleeps", lambda: "nanosleep" in wait_of(asleep.pid)) # it allocates no more
                 session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(f"{name}-{kind}"))
                 time.sleep(0.4)
                 check(session.poll() is None, f"{what}, {kind}: did not wait for a process that may join")
