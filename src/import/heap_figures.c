@@ -250,6 +250,13 @@ struct heap_estimate heap_estimate_of_samples(double bytes, double samples, uint
 struct heap_estimate heap_estimate_of_scaled(double bytes, double count, uint64_t interval)
 {
     struct heap_estimate estimate = {bytes, count, 0, 0, 0};
+    /* Without a count the sizes are unknown. A sample of s bytes stands for w = s/p bytes with a
+     * variance of (1-p) w^2 = w s/(e^(s/T) - 1), at most w T, as for the smallest blocks. */
+    if (!(count > 0) && bytes > 0 && interval > 1) {
+        double samples = bytes / (double)interval;
+        estimate.samples = samples < 1 ? 1 : samples < 0x1p63 ? (uint64_t)(samples + 0.5) : 0;
+        estimate.bytes_variance = bytes * (double)interval;
+    }
     if (!(count > 0) || !(bytes > 0))
         return estimate;
     double size = bytes / count, missed = 0, seen = 1;

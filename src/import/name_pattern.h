@@ -17,8 +17,8 @@ struct name_pattern;
 struct name_pattern *name_pattern_new(const char *text);
 void name_pattern_free(struct name_pattern *pattern);
 
-/* Return whether the expression matches all of the name. Each step takes one from *budget; once
- * there is none left, nothing matches. */
+/* Return whether the expression matches all of the name. Each step takes 1 from *budget; at 0
+ * nothing matches. */
 bool name_pattern_matches(struct name_pattern *pattern, const char *name, uint64_t *budget);
 
 #endif

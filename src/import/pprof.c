@@ -92,7 +92,7 @@ static bool is_like(const struct pprof_reading *reading, uint64_t string, const 
     return true;
 }
 
-/* Return the bytes of a unit of memory; 0: it is none. */
+/* Return the bytes of a unit of memory, or 0 for another unit. */
 static double bytes_of_unit(const struct pprof_reading *reading, uint64_t unit)
 {
     char plural[16];

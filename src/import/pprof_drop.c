@@ -43,7 +43,7 @@ void pprof_drop_close(struct pprof_drop *drop)
     drop->drop = drop->keep = NULL;
 }
 
-/* Cut a function's name at its arguments; the parentheses of some names are none. */
+/* Cut a function's name at its arguments. Parentheses can also be part of the name itself. */
 static void cut_arguments(char *name)
 {
     static const char *const reserved[] = {"(anonymous namespace)", "operator()"};

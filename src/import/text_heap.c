@@ -544,7 +544,7 @@ static bool equal_figures(const struct figures *one, const struct figures *other
 }
 
 /* gperftools lists what was mapped (HEAP_PROFILE_MMAP) before what was allocated, whose totals are
- * those of the header. Return the number of these first stacks; 0: there are none. */
+ * those of the header. Return how many stacks were mapped. */
 static size_t count_mapped(const struct reading *reading)
 {
     struct figures sum = {0};

@@ -1335,8 +1335,8 @@ def process_with_pid(pid, arguments, environment):
 
 
 def late_hello(path, go, verdict):
-    """As Bob: connect, end, and leave the connection to a child. It says hello when it is told to, and reports the
-    verdict. Return the pid of the process that connected, which is free again."""
+    """As Bob, connect to the daemon, leave the connection to a child, and end. The child says hello when it is told to,
+    and reports the verdict. Return the pid of the process that connected, which is free again."""
     child = os.fork()
     if child != 0:
         os.waitpid(child, 0)

@@ -143,6 +143,17 @@ def test_counts_alone(directory):
     check(json.loads(done.stdout or "[]") == [{"bytes": None, "count": 5}], f"SQL has {done.stdout}{done.stderr}")
 
 
+def test_bytes_alone(directory):
+    """Bytes of an unknown number of blocks have a margin, that of the smallest blocks, and not 0."""
+    path = write(directory, "bytes.pb", Pprof([("inuse_space", "bytes")], 524288).sample(STACK, [50000000]))
+    heap = report(path)["heaps"][0]
+    live = heap["total"]["space"]
+    margin = 1.96 * (50000000 * 524288) ** 0.5
+    check(live["estimate"] == 50000000, f"{live}")
+    check(live["low95"] < 50000000 - margin / 2 and live["high95"] > 50000000 + margin / 2, f"{live}, not ± {margin:.0f}")
+    check(heap["callsites"][0]["space"]["high95"] > 50000000 + margin / 2, f"{heap['callsites'][0]['space']}")
+
+
 def test_names(directory):
     """The types of other profilers are those of a heap."""
     files = [

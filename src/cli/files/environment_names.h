@@ -9,8 +9,8 @@
 
 #include "profile/profile.h"
 
-/* Return a descriptor of the packets with the names, or -1 if there are none. What cannot be read
- * is a warning. This is a profile_read_further (profile_read.h). */
+/* Return a descriptor of packets with names, or -1 if no names were found. What cannot be read is a
+ * warning. This is a profile_read_further (profile_read.h). */
 int environment_names_find(const struct profile *unfinished);
 
 #endif

@@ -27,8 +27,8 @@ void program_locate(const char *command, char *path, size_t size);
 /* Like program_locate(), and follow scripts to their interpreter. */
 void program_find(const char *command, char *path, size_t size);
 
-/* The same for a command with its arguments (NULL ends them): of a loader that is told to run a
- * program, it is that program. */
+/* The same for a command and its arguments, an array that ends with NULL. If the command is a
+ * loader (ld.so ./program), find the program that it is told to run. */
 void program_find_of_command(char *const *command, char *path, size_t size);
 
 /* Return why there is no such program, as words that follow the command's name. */

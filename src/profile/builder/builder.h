@@ -187,7 +187,7 @@ struct builder {
             uint64_t lost;                   /* packets, or runs of packets */
         } buffers[BUILDER_BUFFERS_MAX];
     } service;
-    struct builder_stack_samples *stack_samples; /* NULL: there are none */
+    struct builder_stack_samples *stack_samples; /* NULL: the trace has had none so far */
     uint32_t machine; /* of the packet that is being read; 0: the one that recorded the trace */
     uint64_t carried_samples;
     uint64_t dumps;         /* number of dumps made so far, of all heaps */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Read StackSamples that are counted in bytes, as heaps named after their counters. Samples of
- * other counters (time, cycles) are none of a heap profile.
+ * other counters (time, cycles) belong to no heap profile.
  *
  * Chromium's heap profiler writes a snapshot now and then: a sample for each block that it sampled
  * and that is live, all with the snapshot's time. Each snapshot is a dump. Its sampler draws

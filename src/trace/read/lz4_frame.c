@@ -267,7 +267,7 @@ static int read_head(struct lz4_frame *frame, const struct input *input)
     return reserve(frame, input);
 }
 
-/* Begin the next frame. Return 1; 0: there is none; or a negative errno. */
+/* Begin the next frame. Return 1, 0 at the end of the data, or a negative errno. */
 static int begin_frame(struct lz4_frame *frame, const struct input *input)
 {
     uint8_t magic[LZ4_MAGIC_BYTES];
