@@ -215,7 +215,9 @@ int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *er
     if (reader->code == 0 && reader->depth > 0 && !open_list)
         reader_stop(reader, -EBADMSG, "the file is cut off");
     if (reader->code == 0 && !reader->has_events)
-        reader_stop(reader, -EBADMSG, "there is no list of events (traceEvents)");
+        reader_stop(reader, -EBADMSG,
+                    "there is no list of events (traceEvents): of JSON files only Chrome's memory "
+                    "dumps and DHAT's are read");
     if (reader->code < 0 && error != NULL)
         *error = reader->failure;
     return reader->code;
