@@ -14,8 +14,10 @@
 #include <cmocka.h>
 
 #include "compare/rss.h"
+#include "daemon/dump/memory_watch.h"
 #include "daemon/dump/unexplained.h"
 #include "daemon/ledger/usable_size.h"
+#include "util/clock.h"
 
 #define STACK_LIMIT ((8u << 20) + 4096)
 
@@ -158,6 +160,26 @@ static uint64_t measured(struct unexplained *unexplained, const struct unexplain
     return snapshot.unexplained.bytes;
 }
 
+/* A process that grows is read before its pause is over: it may end within it. */
+static void readings_of_growth(void **state)
+{
+    (void)state;
+    const uint64_t mib = UINT64_C(1) << 20, hour_us = UINT64_C(3600) * 1000000;
+    uint64_t now_us = clock_read_us(CLOCK_MONOTONIC);
+    struct memory_watch watch = {.taken_us = now_us, .pause_us = hour_us, .rss_bytes = 40 * mib};
+    assert_false(memory_watch_is_due(&watch, 1));
+    assert_false(memory_watch_is_growth_due(&watch, 1));
+    watch.taken_us = now_us - hour_us / 5;
+    assert_false(memory_watch_is_due(&watch, 1));
+    assert_true(memory_watch_is_growth_due(&watch, 1));
+    assert_false(memory_watch_is_growth_due(&watch, 4));
+    assert_false(memory_watch_has_grown(&watch, 54 * mib));
+    assert_true(memory_watch_has_grown(&watch, 55 * mib));
+    /* The first reading waits for nothing. */
+    watch = (struct memory_watch){0};
+    assert_true(memory_watch_is_due(&watch, 200));
+}
+
 static void drained(void *context)
 {
     ++*(int *)context;
@@ -232,6 +254,7 @@ int main(void)
         cmocka_unit_test(kinds_by_name),          cmocka_unit_test(kinds_by_neighbours),
         cmocka_unit_test(allocations_carved_out), cmocka_unit_test(invalid_lists),
         cmocka_unit_test(sizes_of_allocators),    cmocka_unit_test(rows_add_up),
+        cmocka_unit_test(readings_of_growth),
         cmocka_unit_test(memory_in_no_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,8 @@
  * it live allocations use. They are taken at each dump, and between dumps, so that there is a last
  * one of a process that ends by itself. The process is not involved, but the kernel delays its
  * changes of mappings while it lists them (about 2 ms for each 100 MB resident). Snapshots between
- * dumps take at most 0.2 % of the time, those of all processes together.
+ * dumps take at most 0.2 % of the time, those of all processes together, and at most 2 % while a
+ * process grows: one that lives shortly would end with much memory that was never looked at.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
@@ -31,6 +32,7 @@ struct memory_watch {
     bool has_last;
     uint64_t taken_us; /* CLOCK_MONOTONIC; 0: none yet */
     uint64_t pause_us; /* after it */
+    uint64_t rss_bytes; /* then, with the profiler's own */
 };
 
 struct memory_watch_request {
@@ -57,6 +59,9 @@ void memory_watch_read_own(const struct memory_watch *watch, struct trace_memory
 
 /* Return whether it is time for the next snapshot. `processes` are watched in the same way. */
 bool memory_watch_is_due(const struct memory_watch *watch, size_t processes);
+/* Return whether it is time for one if the process has grown, and whether it has. */
+bool memory_watch_is_growth_due(const struct memory_watch *watch, size_t processes);
+bool memory_watch_has_grown(const struct memory_watch *watch, uint64_t rss_bytes);
 
 /* Write the last snapshot, if there is one, and the sums of its mappings if they are wanted. Return
  * 0 or a negative errno. */

@@ -12,8 +12,10 @@
 #include "util/clock.h"
 #include "util/event_loop.h"
 
-/* Period of the timelines' points, and of calls of `progress`. */
+/* Period of the timelines' points, and of calls of `progress`. A session begins with shorter ones:
+ * its command may end before the first. */
 #define SAMPLE_PERIOD_MS 100
+#define SAMPLE_PERIOD_MS_MIN 10
 /* A session of a command lasts from when the command joins, which it may never do. */
 #define COMMAND_JOIN_MS 10000
 #define BACKGROUND_PERIOD_MS 1000
@@ -72,9 +74,14 @@ void server_close(struct server *server)
     server->epoll = server->exec_events = -1;
 }
 
-static uint64_t sample_period_ms(const struct session *session)
+static uint64_t sample_period_ms(const struct session *session, uint64_t now_ms)
 {
-    return session->config->background ? BACKGROUND_PERIOD_MS : SAMPLE_PERIOD_MS;
+    uint64_t age_ms = now_ms - session->start_ms;
+    if (session->config->background)
+        return BACKGROUND_PERIOD_MS;
+    if (age_ms < SAMPLE_PERIOD_MS_MIN)
+        return SAMPLE_PERIOD_MS_MIN;
+    return age_ms < SAMPLE_PERIOD_MS ? age_ms : SAMPLE_PERIOD_MS;
 }
 
 /* Return whether the samples of a period fill little of a ring. */
@@ -104,7 +111,7 @@ void server_begin_session(struct server *server, struct session *session)
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     const struct heap_config *config = session->config;
     session->start_ms = now_ms;
-    session->sample_ms = now_ms + sample_period_ms(session);
+    session->sample_ms = now_ms + sample_period_ms(session, now_ms);
     session->end_ms = config->duration_ms > 0 ? now_ms + config->duration_ms : UINT64_MAX;
     if (session->of_command && config->duration_ms > 0)
         session->end_ms += COMMAND_JOIN_MS;
@@ -313,7 +320,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         }
         if (user->progress != NULL)
             user->progress(user->context, session, now_ms);
-        session->sample_ms = now_ms + sample_period_ms(session);
+        session->sample_ms = now_ms + sample_period_ms(session, now_ms);
     }
     if (now_ms >= session->dump_ms) {
         session_dump(session);

@@ -552,13 +552,16 @@ void target_notice_changes(struct target *target, size_t targets)
         return;
     bool is_title_due = now_ms >= target->title_due_ms;
     bool is_memory_due = memory_watch_is_due(&target->memory, targets);
-    if ((!is_title_due && !is_memory_due) || !process_watch_is_alive(&target->process))
+    bool is_growth_due = memory_watch_is_growth_due(&target->memory, targets);
+    struct process_memory memory;
+    if ((!is_title_due && !is_growth_due) || !process_watch_rss(&target->process, &memory))
         return;
     if (is_title_due) {
         update_title(target);
         if (now_ms > target->start_ms + CHANGING_TITLE_MS)
             target->title_due_ms = now_ms + TITLE_PERIOD_MS;
     }
+    is_memory_due |= is_growth_due && memory_watch_has_grown(&target->memory, memory.rss_bytes);
     if (is_memory_due) {
         target_drain(target, false);
         take_memory_snapshot(target, false);

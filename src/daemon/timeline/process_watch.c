@@ -13,7 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/processes/process_info.h"
 #include "daemon/timeline/pressure.h"
 #include "util/clock.h"
 #include "util/process_files.h"
@@ -41,11 +40,10 @@ void process_watch_close(struct process_watch *watch)
 
 /* --- memory --- */
 
-bool process_watch_is_alive(const struct process_watch *watch)
+bool process_watch_rss(const struct process_watch *watch, struct process_memory *memory)
 {
-    struct process_memory memory;
     int fd = watch->directory < 0 ? -1 : process_directory_open(watch->directory, "statm");
-    bool is_alive = fd >= 0 && process_memory_read(fd, &memory);
+    bool is_alive = fd >= 0 && process_memory_read(fd, memory);
     if (fd >= 0)
         close(fd);
     return is_alive;

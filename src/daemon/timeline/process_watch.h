@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "daemon/processes/process_info.h"
 #include "trace/write/trace_timeline.h"
 
 struct process_watch {
@@ -30,8 +31,8 @@ void process_watch_close(struct process_watch *watch);
 /* Describe the tracks of all counters again, before their next values. */
 void process_watch_restart(struct process_watch *watch);
 
-/* Return whether the process still has its memory: it has not ended. */
-bool process_watch_is_alive(const struct process_watch *watch);
+/* Read how much memory the process has. Return false if it has none: it has ended. */
+bool process_watch_rss(const struct process_watch *watch, struct process_memory *memory);
 
 /* Read the process's memory into `point`, except for its heap and its time. Return false if the
  * process has no memory any more. */
