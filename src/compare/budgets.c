@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "util/array.h"
-#include "util/size_unit.h"
+#include "util/units.h"
 
 /* A larger file is not a budget file. */
 #define FILE_BYTES_MAX (4u << 20)

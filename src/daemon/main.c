@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "tracing/producer/producer.h"
 #endif
 #include "util/output_file.h"
+#include "util/units.h"
 
 static const char usage[] =
     "usage: heapprofd [--producer [SOCKET]]\n"
@@ -50,7 +52,7 @@ static const char usage[] =
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation\n"
     "  -n, --name NAME        profile the processes of this name that COMMAND starts\n"
     "      --follow-children  profile everything that COMMAND starts\n"
-    "  -d, --duration MS      stop after this long\n"
+    "  -d, --duration TIME    stop after this long: 10s, 5min; a bare number is milliseconds\n"
     "      --help, --version\n";
 
 struct arguments {
@@ -71,6 +73,17 @@ static long long parse_number(const char *text)
     return errno == 0 && end != text && *end == 0 && value >= 0 ? value : -1;
 }
 
+/* Parse a time, bare in milliseconds. Return milliseconds, or -1 if the text is not a time. */
+static long long parse_time_ms(const char *text)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end), unit_ms = *end == '\0' ? 1 : time_unit_ms(end);
+    bool is_good = errno == 0 && end != text && unit_ms > 0 && value >= 0 &&
+                   value * unit_ms <= (double)UINT32_MAX;
+    return is_good ? llround(value * unit_ms) : -1;
+}
+
 /* Parse the arguments. Return 0 to go on, else the exit code plus one. */
 static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 {
@@ -82,16 +95,18 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
     };
     int option;
     while ((option = getopt_long(argc, argv, "+o:i:n:d:h", options, NULL)) != -1) {
-        long long number = option == 'i' || option == 'd' ? parse_number(optarg) : 0;
+        long long number = option == 'i'   ? parse_number(optarg)
+                           : option == 'd' ? parse_time_ms(optarg)
+                                           : 0;
         switch (option) {
         case 'o':
             arguments->output = optarg;
             break;
         case 'i':
         case 'd':
-            if (number < 0 || (option == 'd' && number > UINT32_MAX)) {
-                fprintf(stderr, "heapprofd: %s is not a number that -%c can take\n", optarg,
-                        option);
+            if (number < 0) {
+                fprintf(stderr, "heapprofd: -%c takes a %s, not '%s'\n", option,
+                        option == 'i' ? "number of bytes" : "time, as in 10s", optarg);
                 return 3;
             }
             if (option == 'i')

@@ -6,26 +6,19 @@
 #include <time.h>
 
 #include "fleet/tables.h"
+#include "util/units.h"
 
 /* --- parsing --- */
 
 static int parse_ago(const char *text, int64_t now_s, int64_t *time_s)
 {
-    static const struct {
-        const char *unit;
-        int64_t seconds;
-    } units[] = {
-        {"s", 1}, {"min", 60}, {"h", FLEET_HOUR_S}, {"d", FLEET_DAY_S}, {"w", 7 * FLEET_DAY_S}};
     char *end;
     long number = strtol(text, &end, 10);
-    if (end == text || number < 0 || number > 1000000)
+    double unit_ms = time_unit_ms(end);
+    if (end == text || number < 0 || number > 1000000 || unit_ms == 0)
         return -EINVAL;
-    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++)
-        if (strcmp(end, units[i].unit) == 0) {
-            *time_s = now_s - number * units[i].seconds;
-            return *time_s < 0 ? -EINVAL : 0;
-        }
-    return -EINVAL;
+    *time_s = now_s - (int64_t)((double)number * unit_ms / 1e3);
+    return *time_s < 0 ? -EINVAL : 0;
 }
 
 int fleet_time_parse(const char *text, int64_t now_s, int64_t *time_s, struct error *error)

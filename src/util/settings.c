@@ -11,7 +11,7 @@
 
 #include "util/array.h"
 #include "util/regular_file.h"
-#include "util/size_unit.h"
+#include "util/units.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 20)
 #define BLANKS " \t\r"
@@ -386,14 +386,11 @@ int setting_bytes(struct settings_section *section, const char *key, uint64_t *v
 int setting_duration_ms(struct settings_section *section, const char *key, uint64_t *value,
                         struct error *error)
 {
-    static const struct unit units[] = {
-        {"ms", 1}, {"s", 1e3}, {"min", 60e3}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}, {NULL, 0},
-    };
     const struct setting *setting = find(section, key);
     double ms;
     if (setting == NULL)
         return 0;
-    if (!parse_with_unit(setting->value, units, &ms))
+    if (!parse_with_unit(setting->value, time_units, &ms))
         return setting_refuse(section, key, error,
                               "it takes a time with its unit: 250ms, 10s, 5min, 2h or 7d");
     *value = (uint64_t)ms;

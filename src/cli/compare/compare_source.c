@@ -13,6 +13,7 @@
 #include "cli/print/format.h"
 #include "cli/print/progress.h"
 #include "util/regular_file.h"
+#include "util/units.h"
 
 /* Parse the number, time or word after the '@'. Return false if it is invalid. */
 static bool parse_dump(const char *text, struct compare_source *source)
@@ -32,10 +33,10 @@ static bool parse_dump(const char *text, struct compare_source *source)
     double value = strtod(text, &end);
     if (errno != 0 || !isfinite(value) || value > 1e9)
         return false;
-    double unit = strcmp(end, "s") == 0 ? 1e9 : strcmp(end, "ms") == 0 ? 1e6 : 0;
-    if (unit > 0) {
+    double unit_ms = time_unit_ms(end);
+    if (unit_ms > 0) {
         source->which = COMPARE_TIME;
-        source->offset_ns = (uint64_t)(value * unit);
+        source->offset_ns = (uint64_t)(value * unit_ms * 1e6);
         return true;
     }
     source->which = COMPARE_NUMBER;

@@ -122,7 +122,7 @@ bool take_timeline(void *member, const char *name, const char *value)
     timeline->off = strcmp(value, "off") == 0;
     if (timeline->off)
         return true;
-    if (!parse_number("--timeline", value, UINT32_MAX, &period_ms))
+    if (!parse_time("--timeline", value, 1, UINT32_MAX, &period_ms))
         return false;
     if (period_ms < HEAP_TIMELINE_MS) {
         format_printf(stderr,

@@ -23,14 +23,13 @@ extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at
 /* Recording options of all verbs that profile. The member is a struct heap_config. */
 #define RECORDING_OPTIONS(type, member)                                                            \
     OPTION_ENTRY("interval", 'i', OPTION_BYTES, type, member.sampling_interval_bytes),             \
-        OPTION_ENTRY("duration", 'd', OPTION_NUMBER32, type, member.duration_ms),                  \
-        OPTION_ENTRY("continuous-dump", 'c', OPTION_NUMBER32, type, member.dump_interval_ms),      \
+        OPTION_ENTRY("duration", 'd', OPTION_MS, type, member.duration_ms),                        \
+        OPTION_ENTRY("continuous-dump", 'c', OPTION_MS, type, member.dump_interval_ms),            \
         OPTION_ENTRY("dump-at-max", 0, OPTION_SET, type, member.dump_at_max),                      \
         OPTION_ENTRY_CALL("shmem-size", 0, type, member.shmem_size_bytes, take_ring_bytes),        \
         OPTION_ENTRY("block-client", 0, OPTION_SET, type, member.block_client),                    \
         OPTION_ENTRY("no-block-client", 0, OPTION_CLEAR, type, member.block_client),               \
-        OPTION_ENTRY("block-client-timeout", 0, OPTION_NUMBER32, type,                             \
-                     member.block_client_timeout_us),                                              \
+        OPTION_ENTRY("block-client-timeout", 0, OPTION_US, type, member.block_client_timeout_us),  \
         OPTION_ENTRY_CALL("max-overhead", 0, type, member.max_overhead_percent,                    \
                           take_max_overhead),                                                      \
         OPTION_ENTRY_CALL("timeline", 0, type, member.timeline, take_timeline),                    \
@@ -38,9 +37,9 @@ extern const char *const stack_mode_names[]; /* by enum heap_stack_mode, NULL at
         HEAP_OPTIONS(type, member)
 option_take take_ring_bytes;
 option_take take_max_overhead; /* call heap_options_settle() after it */
-option_take take_timeline;   /* the member is a struct heap_timeline */
-option_take take_near_limit; /* the member is a uint32_t, in percent */
-option_take take_names;      /* appends A,B to a char ** */
+option_take take_timeline;     /* the member is a struct heap_timeline */
+option_take take_near_limit;   /* the member is a uint32_t, in percent */
+option_take take_names;        /* appends A,B to a char ** */
 
 #define RECORDING_OPTIONS_HELP                                                                     \
     "      --max-overhead N%|off   record every allocation while that costs less than this\n"      \
@@ -57,8 +56,8 @@ option_take take_names;      /* appends A,B to a char ** */
     "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"                  \
     "      --block-client     if the ring is full, make the process wait (default)\n"              \
     "      --no-block-client  if the ring is full, end the process's profile\n"                    \
-    "      --block-client-timeout US   end the profile after waiting this long\n"                  \
-    "      --timeline MS|off  period of the counters beside the heap (100): memory, page faults\n" \
+    "      --block-client-timeout TIME end the profile after waiting this long (bare: us)\n"                  \
+    "      --timeline TIME|off  period of the counters beside the heap (100ms): memory, faults\n" \
     "                         and threads of each process, memory of the machine\n"                \
     "      --near-limit N%|off   dump when a cgroup has used this share of its memory (90%)\n"
 /* Options for what is written after the recording. */

@@ -82,10 +82,20 @@ static bool take_choice(const struct option_entry *entry, const char *value, voi
 }
 
 /* Parse a number for a member of a smaller type than uint64_t. */
-static bool take_small(const char *option, const char *value, uint64_t max, void *member)
+static bool take_pid(const char *option, const char *value, void *member)
 {
     uint64_t number;
-    if (!parse_number(option, value, max, &number))
+    if (!parse_number(option, value, INT32_MAX, &number))
+        return false;
+    uint32_t small = (uint32_t)number;
+    memcpy(member, &small, sizeof(small));
+    return true;
+}
+
+static bool take_time(const char *option, const char *value, double bare_ms, void *member)
+{
+    uint64_t number;
+    if (!parse_time(option, value, bare_ms, UINT32_MAX, &number))
         return false;
     uint32_t small = (uint32_t)number;
     memcpy(member, &small, sizeof(small));
@@ -108,10 +118,12 @@ static bool take(const struct option_entry *entry, const char *value, void *memb
         return parse_bytes(option, value, member);
     case OPTION_NUMBER:
         return parse_number(option, value, UINT32_MAX, member);
-    case OPTION_NUMBER32:
-        return take_small(option, value, UINT32_MAX, member);
+    case OPTION_MS:
+        return take_time(option, value, 1, member);
+    case OPTION_US:
+        return take_time(option, value, 1e-3, member);
     case OPTION_PID:
-        return take_small(option, value, INT32_MAX, member);
+        return take_pid(option, value, member);
     case OPTION_CHOICE:
     case OPTION_EITHER:
         return take_choice(entry, value, member);

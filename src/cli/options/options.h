@@ -33,9 +33,10 @@ enum option_kind {
     OPTION_SET,      /* bool: no value; becomes true */
     OPTION_CLEAR,    /* bool: no value; becomes false */
     OPTION_TEXT,     /* const char *: any text */
-    OPTION_BYTES,    /* uint64_t: a size, with its unit (util/size_unit.h) */
+    OPTION_BYTES,    /* uint64_t: a size, with its unit (util/units.h) */
     OPTION_NUMBER,   /* uint64_t: up to UINT32_MAX */
-    OPTION_NUMBER32, /* uint32_t */
+    OPTION_MS,       /* uint32_t: a time, with its unit or in milliseconds */
+    OPTION_US,       /* the same in microseconds */
     OPTION_PID,      /* int32_t */
     OPTION_CHOICE,   /* an enum from 0 on: one of `names` */
     OPTION_EITHER,   /* bool: one of two `names`; true for the second */

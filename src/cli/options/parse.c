@@ -3,12 +3,13 @@
 #include "cli/options/parse.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/print/format.h"
-#include "util/size_unit.h"
+#include "util/units.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
@@ -55,6 +56,31 @@ bool parse_bytes(const char *option, const char *text, uint64_t *value)
         return true;
     format_printf(stderr, "heap_profile: %s takes bytes, as in 4096, 64k or 1M, not '%s'\n", option,
                   text);
+    return false;
+}
+
+bool parse_time(const char *option, const char *text, double bare_ms, uint64_t max, uint64_t *value)
+{
+    char *end = (char *)text;
+    double number = *text >= '0' && *text <= '9' ? strtod(text, &end) : NAN;
+    const char *unit = end + (*end == ' ' && end[1] != '\0');
+    double unit_ms = *unit == '\0' ? bare_ms : time_unit_ms(unit);
+    double whole = round(number * unit_ms / bare_ms);
+    bool is_whole = *unit != '\0' || strspn(text, "0123456789") == strlen(text);
+    bool is_time = is_whole && unit_ms > 0 && (whole >= 1 || number == 0);
+    if (is_time && whole <= (double)max) {
+        *value = (uint64_t)whole;
+        return true;
+    }
+    const char *bare = bare_ms < 1 ? "microseconds" : "milliseconds";
+    if (is_time)
+        format_printf(stderr, "%s: %s takes at most %llu %s, not '%s'\n",
+                      program_invocation_short_name, option, (unsigned long long)max, bare, text);
+    else
+        format_printf(stderr,
+                      "%s: %s takes a time, as in 200ms, 5s or 1.5h, not '%s'; a bare number means "
+                      "%s\n",
+                      program_invocation_short_name, option, text, bare);
     return false;
 }
 

@@ -8,9 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Parse a whole number of bytes with an optional unit (util/size_unit.h). On anything
+/* Parse a whole number of bytes with an optional unit (util/units.h). On anything
  * else print an error that names the option, and return false. */
 bool parse_bytes(const char *option, const char *text, uint64_t *value);
+/* Parse a time. A bare number is of units of bare_ms. Set *value to it in such units, rounded. */
+bool parse_time(const char *option, const char *text, double bare_ms, uint64_t max,
+                uint64_t *value);
 bool parse_number(const char *option, const char *text, uint64_t max, uint64_t *value);
 
 /* Append the names of a comma-separated list to a malloc'd NULL-terminated array. If the list has

@@ -19,8 +19,8 @@ static const char help[] =
     "\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
     "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
-    "  -d, --duration MS      end the profile after this time of COMMAND, which goes on\n"
-    "  -c, --continuous-dump MS  take a dump every MS milliseconds, each a separate profile\n"
+    "  -d, --duration TIME    end the profile after this time of COMMAND, which goes on\n"
+    "  -c, --continuous-dump TIME  take dumps at this interval, each a separate profile\n"
     "  -n, --name A,B         profile the processes of these names that COMMAND starts\n"
     "      --follow-children  profile all processes that COMMAND starts\n"
     "      --end-with-command end the profile with COMMAND; otherwise, with -n or "
@@ -36,6 +36,7 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile host -- ./server --port 8080\n"
     "  heap_profile host -i 1 -- jq . big.json        every allocation\n"
+    "  heap_profile host -d 10s -c 1s -- ./server     for ten seconds, with a dump each second\n"
     "  heap_profile host -n cc1plus -- make           the compilers that make starts\n"
     "  heap_profile host --view -- ./server           watch its heap in the browser\n";
 

@@ -26,9 +26,9 @@ static const char help[] =
     "  -n, --name A,B         processes with these names\n"
     "  -p, --pid 1,2          processes with these pids\n"
     "  -i, --interval BYTES   mean bytes between samples (4096); 1: every allocation, exact\n"
-    "  -d, --duration MS      end after this time\n"
+    "  -d, --duration TIME    end after this time: 10s, 5min; a bare number is milliseconds\n"
     "  -o, --output DIR       a new or empty directory (default: a new one in TMPDIR or /tmp)\n"
-    "  -c, --continuous-dump MS  take a dump every MS milliseconds, each a separate profile\n"
+    "  -c, --continuous-dump TIME  take dumps at this interval, each a separate profile\n"
     "      --no-running       only processes that start later\n"
     "      --no-startup       only processes that already run; ends with the last of them\n"
     "      --follow-children  profile the children of profiled processes, too\n"
@@ -45,8 +45,8 @@ static const char help[] =
     "3 if no process was profiled.\n"
     "\n"
     "Examples:\n"
-    "  heap_profile -p $(pidof redis-server) -d 10000\n"
-    "  heap_profile -n nginx,php-fpm -c 60000\n"
+    "  heap_profile -p $(pidof redis-server) -d 10s\n"
+    "  heap_profile -n nginx,php-fpm -c 1min\n"
     "  heap_profile -p $(pidof redis-server) --view   watch its heap in the browser\n"
     "See also: heap_profile snapshot, status, stop, doctor.\n";
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The units of sizes in options and configurations (docs/units.md). */
-#ifndef HEAPPROFD_UTIL_SIZE_UNIT_H
-#define HEAPPROFD_UTIL_SIZE_UNIT_H
+/* The units of sizes and times in options, configurations and selections (docs/units.md). */
+#ifndef HEAPPROFD_UTIL_UNITS_H
+#define HEAPPROFD_UTIL_UNITS_H
 
 #include <stddef.h>
 
@@ -15,5 +15,11 @@ extern const struct unit size_units[];
 
 /* Return the bytes of a unit whose name has `length` bytes; 0: there is no such unit. */
 double size_unit_bytes(const char *name, size_t length);
+
+/* Of milliseconds, from us to w. */
+extern const struct unit time_units[];
+
+/* Return the milliseconds of a unit; 0: there is no such unit. */
+double time_unit_ms(const char *name);
 
 #endif

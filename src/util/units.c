@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "util/size_unit.h"
+#include "util/units.h"
 
 #include <string.h>
 
@@ -13,6 +13,19 @@ double size_unit_bytes(const char *name, size_t length)
 {
     for (const struct unit *unit = size_units; unit->name != NULL; unit++)
         if (strlen(unit->name) == length && memcmp(unit->name, name, length) == 0)
+            return unit->factor;
+    return 0;
+}
+
+const struct unit time_units[] = {
+    {"us", 1e-3},  {"ms", 1},      {"s", 1e3},         {"min", 60e3}, {"m", 60e3},
+    {"h", 3600e3}, {"d", 86400e3}, {"w", 7 * 86400e3}, {NULL, 0},
+};
+
+double time_unit_ms(const char *name)
+{
+    for (const struct unit *unit = time_units; unit->name != NULL; unit++)
+        if (strcmp(unit->name, name) == 0)
             return unit->factor;
     return 0;
 }
