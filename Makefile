@@ -6,6 +6,7 @@
 #   make check    runs every test; ends with 'N passed, N failed, N skipped'
 #   make fuzz     runs every fuzzer for a minute (FUZZ_SECONDS=600), see docs/robustness.md
 #   make install  installs what was built (prefix=/usr/local, DESTDIR=)
+#   make uninstall  removes what make install has installed (the same prefix and DESTDIR)
 #   make deb      builds Debian packages into build-deb/, see docs/packages.md
 #   make bench    measures against other profilers, writes docs/performance.md
 #   make clean    removes what was built
@@ -13,7 +14,7 @@
 prefix ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all build demo check fuzz install deb bench clean
+.PHONY: all build demo check fuzz install uninstall deb bench clean
 
 all: build
 
@@ -36,6 +37,9 @@ fuzz:
 
 install:
 	@scripts/install "$(prefix)" "$(DESTDIR)"
+
+uninstall:
+	@scripts/uninstall "$(prefix)" "$(DESTDIR)"
 
 deb:
 	@scripts/install-deps deb

@@ -54,6 +54,22 @@ def main():
     outcome = run(["make", "-C", ROOT, "install", "prefix=/opt/of its own", f"DESTDIR={directory}"])
     check(outcome.status == 0, f"again: {outcome.status}, {outcome.stderr[-500:]!r}")
     check(os.path.islink(os.path.join(prefix, "share")), "a link became a directory")
+    # What an older version left is removed, and what is not ours stays.
+    with open(os.path.join(prefix, "share", "heapprofd", "installed-files"), "a") as file:
+        file.write("bin/zzz_of_an_older_version\n")
+    for name in "bin/zzz_of_an_older_version", "bin/of_the_user":
+        open(os.path.join(prefix, name), "w").close()
+    outcome = run(["make", "-C", ROOT, "install", "prefix=/opt/of its own", f"DESTDIR={directory}"])
+    check(outcome.status == 0, f"a third time: {outcome.status}, {outcome.stderr[-500:]!r}")
+    check(not os.path.exists(os.path.join(prefix, "bin", "zzz_of_an_older_version")), "an old file stays")
+    outcome = run(["make", "-C", ROOT, "uninstall", "prefix=/opt/of its own", f"DESTDIR={directory}"])
+    check(outcome.status == 0, f"make uninstall: {outcome.status}, {outcome.stderr[-500:]!r}")
+    left = [os.path.join(folder, name) for place in (prefix, os.path.join(directory, "shared"))
+            for folder, _, names in os.walk(place) for name in names]
+    check(left == [os.path.join(prefix, "bin", "of_the_user")], f"left: {left}")
+    check(not os.path.exists(os.path.join(prefix, "libexec", "heapprofd")), "an empty directory of ours stays")
+    outcome = run(["make", "-C", ROOT, "uninstall", "prefix=/opt/of its own", f"DESTDIR={directory}"])
+    check(outcome.status != 0 and b"nothing to remove" in outcome.stderr, f"again: {outcome.stderr!r}")
     shutil.rmtree(directory)
     finish()
 
