@@ -181,6 +181,11 @@ def test_dumps(directory):
         check(document["processes"][0]["heaps"][0]["exact"], "exact")
     same(entries(leaks_json(f"{path}@3")), {(7, "malloc"): [("main;f", 500, 5), ("main;g", 7, 1)]}, "of one dump")
     same(entries(leaks_json(path, path)), {(7, "malloc"): []}, "of the last with itself")
+    # Nothing can be said of growth if there is only one: then what is live.
+    path = one_process({"main;f": (500, 5), "main;g": (7, 1)}).write(directory, "single")
+    for arguments in (path + "@1", path + "@last"), (path, path):
+        same(entries(leaks_json(*arguments)), {(7, "malloc"): [("main;f", 500, 5), ("main;g", 7, 1)]}, f"{arguments}")
+        check(b"has only one dump" in leaks(*arguments).stderr, f"{arguments}: no message")
 
 
 def test_thresholds(directory):
@@ -317,7 +322,7 @@ def test_files(directory):
 
 def test_usage(directory):
     path = one_process({"main": (1, 1)}).write(directory, "t")
-    for arguments in ((), (path, path, path), ("--treshold", "1", path), ("--threshold", "-1", path),
+    for arguments in ((path, path, path), ("--treshold", "1", path), ("--threshold", "-1", path),
                       ("--size-threshold", "x", path), ("--pid", "7,8", path)):
         done = leaks(*arguments, status=2)
         check(done.stderr.startswith(b"heap_profile: ") and done.stdout == b"", f"{arguments}: {done}")
@@ -326,6 +331,12 @@ def test_usage(directory):
         check(done.stderr.startswith(b"heap_profile: ") and done.stdout == b"", f"{arguments}: {done}")
     check(b"did you mean --threshold" in leaks("--treshold", "1", path, status=2).stderr, "a typing error")
     check(b"usage: heap_profile leaks" in leaks("--help").stdout, "--help")
+    # Without an argument, the latest profile.
+    done = run([TOOL, "leaks"], env={"TMPDIR": directory})
+    check(done.status == 1 and b"no latest profile" in done.stderr, f"{done}")
+    done = run([TOOL, "host", "-i", "1", "-q", "--", program("added_leak"), "1"], env={"TMPDIR": directory})
+    done = run([TOOL, "leaks"], env={"TMPDIR": directory})
+    check(done.status == 0 and b"potential leak" in done.stdout, f"{done}")
 
 
 def test_programs(directory):
@@ -415,7 +426,8 @@ def test_chrome(directory):
                              (5, "partition_alloc"): [("main", 608, 11)]}, "two dumps of one file")
     (process,) = document["processes"]
     same((process["name"], process["labels"]), ("Renderer", "tab one"), "who it is")
-    same(process["heaps"][1]["leaks"][0]["count_by_type"], {"Edge": 2, "Node": 9}, "types")
+    same([heap["heap"] for heap in process["heaps"]], ["partition_alloc", "malloc"], "what grew most comes first")
+    same(process["heaps"][0]["leaks"][0]["count_by_type"], {"Edge": 2, "Node": 9}, "types")
     same(entries(leaks_json(path, path)), {(5, "malloc"): [], (5, "partition_alloc"): []}, "with itself")
     check("Process[5] Renderer: tab one\n" in leaks(path).stdout.decode(), "as text")
     # Two runs: processes are matched by labels, not by pid; the browser process by its name alone.

@@ -46,7 +46,8 @@ static const char help[] =
     "                  on this comparison, and the stacks as JSON\n"
     "  --json          print one JSON object (docs/leaks.md)\n"
     "\n"
-    "Processes are paired by pid. If each side has one process, these two are compared.\n"
+    "Without A, lists what is live at the end of the latest profile. Processes are paired by pid.\n"
+    "If each side has one process, these two are compared.\n"
     "\n"
     "Examples:\n"
     "  heap_profile leaks --size-threshold 1M profile\n"
@@ -117,10 +118,11 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     int code = options_parse(&line, argc, argv, request);
     if (code >= 0)
         return code;
-    if (argc - optind < 1 || argc - optind > 2) {
-        fputs("heap_profile: which profile? As in: heap_profile leaks A, or: heap_profile leaks "
-              "BEFORE AFTER\n",
-              stderr);
+    if (argc - optind > 2) {
+        format_printf(stderr,
+                      "heap_profile: leaks takes a profile, or one before and one after: not also "
+                      "'%s'\n",
+                      argv[optind + 2]);
         return VERB_USAGE;
     }
     if (request->flame_graph && request->directory == NULL) {
@@ -132,7 +134,7 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         fprintf(stderr, "heap_profile: %s\n", error.message);
         return VERB_FAILED;
     }
-    if (argc - optind == 1 && request->pids.of[0] != request->pids.of[1]) {
+    if (argc - optind < 2 && request->pids.of[0] != request->pids.of[1]) {
         fputs("heap_profile: --pid takes one process of one profile\n", stderr);
         return VERB_USAGE;
     }
@@ -146,11 +148,12 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     return -1;
 }
 
-/* Open one or two sources. With one argument, sources[0] stays empty. */
+/* Open one or two sources. With one argument, or none, sources[0] stays empty. */
 static int open_sources(char *const *arguments, int count, struct compare_source sources[2],
                         const struct request *request, struct error *error)
 {
-    int code = compare_source_parse(arguments[count - 1], &sources[1], error);
+    int code = compare_source_parse(count > 0 ? arguments[count - 1] : NULL, &sources[1], error);
+    count = count < 1 ? 1 : count;
     if (code == 0 && count == 2)
         code = compare_source_parse(arguments[0], &sources[0], error);
     if (code == 0 && count == 2)
@@ -208,6 +211,32 @@ static int find_leaks(const struct request *request, struct compare_source sourc
     return code;
 }
 
+/* Return whether both sources chose the same dumps of one profile: nothing can have grown. */
+static bool are_same(const struct compare_source sources[2])
+{
+    bool same =
+        sources[0].profile == sources[1].profile && sources[0].dump_count == sources[1].dump_count;
+    for (size_t i = 0; i < sources[0].dump_count && same; i++)
+        same = sources[0].dumps[i].dump == sources[1].dumps[i].dump;
+    return same;
+}
+
+/* Return whether there are two moments to compare. If the profile has only one, say so: what is live
+ * then is listed. */
+static bool has_two_moments(const struct compare_source sources[2], int count)
+{
+    if (count < 2 || !are_same(sources))
+        return count == 2;
+    for (size_t i = 0; i < sources[1].dump_count; i++)
+        if (sources[1].dumps[i].heap->dump_count > 1)
+            return true;
+    format_printf(stderr,
+                  "heap_profile: %s has only one dump: this lists what is live in it, not what "
+                  "grew; -c 1s takes a dump each second\n",
+                  sources[1].argument);
+    return false;
+}
+
 int cmd_leaks(int argc, char **argv)
 {
     bool terminal = isatty(STDOUT_FILENO);
@@ -219,12 +248,11 @@ int cmd_leaks(int argc, char **argv)
     struct error error = {0};
     int code = parse_arguments(argc, argv, &request);
     if (code < 0) {
-        bool compared = argc - optind == 2;
+        int count = argc - optind;
         code = VERB_DONE;
-        if (open_sources(argv + optind, argc - optind, sources, &request, &error) < 0 ||
-            find_leaks(&request, sources, compared, &error) < 0) {
+        if (open_sources(argv + optind, count, sources, &request, &error) < 0 ||
+            find_leaks(&request, sources, has_two_moments(sources, count), &error) < 0)
             code = verb_fail(&error);
-        }
         compare_sources_warn(sources);
     }
     compare_sources_close(sources);

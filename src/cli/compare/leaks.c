@@ -62,6 +62,32 @@ bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
            leaks->heaps[index - 1].process_number != leaks->heaps[index].process_number;
 }
 
+/* The order of heaps: the one that grew most first, or holds most. */
+static int compare_heaps(const void *a, const void *b)
+{
+    const struct leaks_heap *left = a, *right = b;
+    if (left->grown.size_sum != right->grown.size_sum)
+        return left->grown.size_sum < right->grown.size_sum ? 1 : -1;
+    return left->pair < right->pair ? -1 : left->pair > right->pair;
+}
+
+/* Order the heaps by size, and number the processes anew in this order. */
+static int rank_heaps(struct leaks *leaks, uint32_t processes)
+{
+    uint32_t *numbers = calloc((size_t)processes + 1, sizeof(*numbers)), used = 0;
+    if (numbers == NULL)
+        return -ENOMEM;
+    if (leaks->heap_count > 0)
+        qsort(leaks->heaps, leaks->heap_count, sizeof(*leaks->heaps), compare_heaps);
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        uint32_t *number = &numbers[leaks->heaps[i].process_number];
+        *number = *number == 0 ? ++used : *number;
+        leaks->heaps[i].process_number = *number;
+    }
+    free(numbers);
+    return 0;
+}
+
 /* Group the heaps by process, in the order of each process's first heap. */
 static int group_heaps(struct leaks *leaks, uint32_t processes)
 {
@@ -130,6 +156,8 @@ int leaks_make(struct compare_source *before, struct compare_source *after,
     int code = leaks->heaps == NULL || leaks->unpaired == NULL ? -ENOMEM : 0;
     for (size_t i = 0; i < leaks->diff->pair_count && code == 0; i++)
         code = take_pair(leaks, &numbering, &leaks->diff->pairs[i]);
+    if (code == 0)
+        code = rank_heaps(leaks, numbering.keys.count);
     if (code == 0)
         code = group_heaps(leaks, numbering.keys.count);
     intern_free(&numbering.texts);
