@@ -5,6 +5,7 @@
 #define HEAPPROFD_CLI_CMD_H
 
 int cmd_check(int argc, char **argv);
+int cmd_clean(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_explore(int argc, char **argv);

@@ -215,6 +215,13 @@ static struct rollup_rows *rows_by(struct rollup_tables *tables, enum rollup_key
     return rows->of_frames == NULL || rows->places == NULL ? NULL : rows;
 }
 
+const uint32_t *rollup_functions(struct rollup_tables *tables, size_t *count)
+{
+    const struct rollup_rows *rows = rows_by(tables, ROLLUP_FUNCTION);
+    *count = rows != NULL ? rows->count + 1 : 0;
+    return rows != NULL ? rows->of_frames : NULL;
+}
+
 /* List the callsites that are on the stacks of a dump. */
 static int list_callsites(struct rollup_tables *tables, const struct profile_dump *dump)
 {

@@ -120,6 +120,10 @@ struct rollup_tables {
 };
 void rollup_tables_clear(struct rollup_tables *tables);
 
+/* Return the number of the function of each frame, below *count; it lives as long as the tables.
+ * NULL: no memory. */
+const uint32_t *rollup_functions(struct rollup_tables *tables, size_t *count);
+
 /* Return a rollup, or NULL without memory. By thread, `tables` may be NULL. */
 struct rollup *rollup_new(struct rollup_tables *tables, const struct profile_dump *dump,
                           enum rollup_key key);

@@ -220,8 +220,8 @@ def number_of(text):
 
 
 def main_table(text):
-    """Return only the first table of a report."""
-    return text.split(b"\n\n")[1] if text.count(b"\n\n") > 1 else text
+    """Return only the first table of a report, with its title."""
+    return next((part for part in text.split(b"\n\n") if b" share 95 % " in part), b"")
 
 
 def test_views_agree():
@@ -254,7 +254,7 @@ def test_views_agree():
                 if view == "max" and shape == ("--thread",):
                     continue
                 text = tool("report", "--view", view, "--top", "0", *shape, at(directory)).stdout
-                lines = figures_of(text.split(b"\n\n")[1] if shape else main_table(text))
+                lines = figures_of(main_table(text))
                 what = f"{directory} --view {view} {' '.join(shape)}"
                 if not check(lines, f"{what}: no lines in {text[-300:]!r}"):
                     continue
@@ -276,7 +276,7 @@ def test_views_agree():
 def tree_roots(text):
     """Return the outermost lines of the tree: those with a branch in the first column, or else the first line."""
     found, branches = [], []
-    for line in text.split(b"\n\n")[1].decode().splitlines():
+    for line in main_table(text).decode().splitlines():
         # The last figure column is the mean, and two spaces precede the outermost names.
         match = re.match(r"( *[\d.,]+(?: [kMGT]?B)? +[\d.]+% .{19} .{10} .{9}  )(\S)", line)
         if match:
@@ -301,7 +301,7 @@ def test_branches():
 
     def lines(locale, *options):
         text = run([TOOL, "report", "--tree", *options, trace], env={"LC_ALL": locale}).stdout.decode()
-        return [re.sub(r" \[made\]", "", line[60:]).rstrip() for line in text.split("\n\n")[1].splitlines()[2:]]
+        return [re.sub(r" \[made\]", "", line[60:]).rstrip() for line in main_table(text.encode()).decode().splitlines()[2:]]
 
     wanted = ["main", "├ work", "│ ├ leaf", "│ └ deep", "└ rest", "  deep", "  leaf"]
     check(lines("C.UTF-8") == wanted, f"UTF-8: {lines('C.UTF-8')}")
@@ -1097,6 +1097,99 @@ def test_sizes_as_they_are_printed():
     check("heap_sampling_intervals: 1000\n" in printed and "heap_sampling_intervals: 4096\n" in printed, printed)
 
 
+def test_times_as_people_write_them():
+    """A time has its unit; a bare number is milliseconds, as in Perfetto's heap_profile."""
+    for text, ms in (("5s", 5000), ("200ms", 200), ("1.5s", 1500), ("2min", 120_000), ("2m", 120_000), ("1h", 3_600_000),
+                     ("10 s", 10_000), ("10000", 10_000), ("0", 0)):
+        printed = tool("-n", "x", "-d", text, "-c", text, "--print-config").stdout.decode()
+        check(ms == 0 or f"duration_ms: {ms}\n" in printed, f"-d {text}: {printed}")
+        check(ms == 0 or f"dump_interval_ms: {ms}\n" in printed, f"-c {text}: {printed}")
+    for text in ("5x", "1us", "-1", "s", "", "1.5", "5s ", "0x10", "nan"):
+        expect(tool("-n", "x", "-d", text, "--print-config"), 2, text, "--duration takes a time, as in 200ms, 5s or 1.5h")
+    expect(tool("-n", "x", "--timeline", "50ms", "--print-config"), 2, "--timeline", "at least 100 milliseconds")
+    daemon = os.path.join(BUILD, "heapprofd")
+    expect(run([daemon, "host", "-d", "5x", "--", "true"]), 125, "heapprofd", "-d takes a time, as in 10s, not '5x'")
+
+
+def left_of_runs(place):
+    return sorted(name for name in os.listdir(place) if name.startswith("heap_profile-") and "latest" not in name)
+
+
+def test_clean():
+    """clean lists profiles without a place of their own, and removes them if that is wanted."""
+    place, cache = at("temporary"), at("cache")
+    for directory in (place, cache):
+        os.mkdir(directory)
+    own = {"TMPDIR": place, "XDG_CACHE_HOME": cache, "HOME": at("home")}
+    clean = lambda *arguments, **options: run([TOOL, "clean", *arguments], env=own, **options)
+    expect(clean(), 0, "nothing")
+    check(b"There is nothing to remove" in clean().stdout, "nothing is there")
+    for _ in range(2):
+        run([TOOL, "host", "-i", "1", "--", "true"], env=own)
+    profiles = left_of_runs(place)
+    check(len(profiles) == 2, f"{profiles}")
+    # What is not ours, or not only ours, stays.
+    os.mkdir(os.path.join(place, "heap_profile-Abc123"))
+    os.mkdir(os.path.join(place, "heap_profile-Abc123", "directory"))
+    os.symlink(at("home"), os.path.join(place, "heap_profile-Link12"))
+    os.mkdir(os.path.join(place, "heap_profile-of-mine"))
+    listed = clean(stdin=b"y\n")
+    check(all(name.encode() in listed.stdout for name in profiles) and b"--yes removes it" in listed.stdout, f"{listed.stdout!r}")
+    check(b"Abc123" not in listed.stdout and b"Link12" not in listed.stdout and b"of-mine" not in listed.stdout, f"{listed.stdout!r}")
+    check(b"There is nothing" in clean("--older", "1h", "--yes").stdout, "younger ones are removed")
+    old = time.time() - 7200
+    for name in os.listdir(os.path.join(place, profiles[0])):
+        os.utime(os.path.join(place, profiles[0], name), (old, old))
+    expect(clean("--older", "1h", "--yes"), 0, "--older 1h")
+    check(profiles[0] not in left_of_runs(place) and profiles[1] in left_of_runs(place), f"{left_of_runs(place)}")
+    # One that is being recorded stays.
+    holder = subprocess.Popen([TOOL, "host", "--", os.path.join(BUILD, "tests/programs/commanded")], env={**os.environ, **own},
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    holder.stdin.write(b"hold 10 1000\n")
+    holder.stdin.flush()
+    holder.stdout.readline()
+    expect(clean("--yes"), 0, "--yes")
+    left = left_of_runs(place)
+    check(len(left) == 4 and profiles[1] not in left, f"while one records: {left}")
+    holder.communicate()
+    check(holder.returncode == 0, f"the recording ended with {holder.returncode}")
+    check(run([TOOL, "report"], env=own).status == 0, "its profile is damaged")
+    for wrong in (["--older", "soon"], ["now"], ["--all"]):
+        expect(clean(*wrong), 2, f"{wrong}", "heap_profile")
+
+
+def sentences_of(output):
+    """Return the sentences between a report's title and its facts."""
+    lines = tool("report", output).stdout.decode().split("\n")
+    begin = next(i for i, line in enumerate(lines) if line.startswith("/") or line.startswith("sh "))
+    return " ".join(line.strip() for line in lines[begin + 1:lines.index("", begin + 1)])
+
+
+def test_sentences():
+    """A report begins with what matters: a peak if all is free at the end, a leak if it is not, and churn."""
+    commanded = os.path.join(BUILD, "tests/programs/commanded")
+    for script, wanted, unwanted in (
+        (b"hold 100 100000\ndrop\n", ["The peak was 10.0 MB", ": hold_block [commanded] held nearly all of it.", "at its end."],
+         ["never freed", "allocated 10"]),
+        (b"hold 100 100000\n", ["10.0 MB was never freed: hold_block [commanded] allocated nearly all of it.", "That is its peak."],
+         ["The peak was", "It had freed"]),
+        (b"hold 100 100000\ndrop\nhold 30 100000\n", ["3.00 MB was never freed", "The peak was 10.0 MB"], ["It had freed"]),
+        (b"churn 200000 1000\n", ["It allocated 200 MB in 200,0", " times its peak: churn_block [commanded] made nearly all of the calls"], ["never freed:"]),
+    ):
+        run([TOOL, "host", "-q", "-i", "1", "-o", at("said"), "--", commanded], env=TEMPORARY, stdin=script)
+        said = sentences_of(at("said"))
+        check(all(words in said for words in wanted), f"{script}: {said!r} lacks one of {wanted}")
+        check(not any(words in said for words in unwanted), f"{script}: {said!r} has one of {unwanted}")
+        shutil.rmtree(at("said"))
+    # The table below is of the view that they speak of.
+    run([TOOL, "host", "-q", "-i", "1", "-o", at("said"), "--", commanded], env=TEMPORARY, stdin=b"hold 100 100000\ndrop\n")
+    for options, title in ([], "Bytes live at the peak"), (["--view", "space"], "Bytes live\n"), (["--tree"], "Bytes live at the peak"):
+        said = tool("report", *options, at("said")).stdout.decode()
+        check(f"\n{title}" in said, f"report {options}: {said}")
+    # A filter leaves out a part of the heap: no sentence about the whole.
+    check("The peak was" not in tool("report", "--focus", "hold", at("said")).stdout.decode(), "sentences beside a filter")
+
+
 def test_bad_usage():
     """Wrong usage exits with 2, of host with 125, which no command is likely to have; the message names the option, the value and the accepted values."""
     for options, *said in (
@@ -1104,7 +1197,7 @@ def test_bad_usage():
         (["-i", "-1"], "--interval", "-1"), (["-i", "4k5"], "--interval", "4k5", "64k"),
         (["-i", ""], "--interval"), (["-i", " 5"], "--interval"), (["-i", "1e3"], "--interval", "1e3"),
         (["-i", "99999999999999999999"], "--interval"), (["-i", "20000000000G"], "--interval"),
-        (["-d", "5s"], "--duration", "5s"), (["-d", "4294967296"], "--duration", "4294967295"),
+        (["-d", "5x"], "--duration", "5x", "5s"), (["-d", "4294967296"], "--duration", "4294967295"),
         (["--shmem-size", "4096"], "too small", "8192"),
         (["--shmem-size", "12000"], "not a power of two", "12000"),
         (["--block-client-timeout", "x"], "--block-client-timeout", "'x'"),

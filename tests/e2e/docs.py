@@ -160,7 +160,7 @@ WITHOUT_EFFECT = {
 }
 # What an option of a verb is called in the synopsis or the prose of a page.
 HELPS_OF_PAGES = {
-    "heap_profile": ("host", "report", "diff", "view", "explore", "leaks", "oom", "query", "check", "record", "shell", "status",
+    "heap_profile": ("host", "report", "diff", "view", "explore", "leaks", "oom", "clean", "query", "check", "record", "shell", "status",
                      "snapshot", "stop", "trigger", "doctor", "-n x"),
     "traceconv": ("profile", "collapsed", "flamegraph", "speedscope", "memory_infra", "text", "binary", "decompress_packets",
                   "symbolize", "bundle", "deobfuscate"),
@@ -289,7 +289,7 @@ def test_verbs():
             check(takes(call(verb), verb) == bool(alone), f"{verb} without a profile: {alone!r}")
     listed = {row[0].strip("`") for row in rows_of("verbs.md", 5)}
     said = run([TOOL, "--help"]).stdout.decode()
-    others = {"binary", "doctor", "fleet", "host", "record", "shell", "snapshot", "status", "stop", "trigger"}
+    others = {"binary", "clean", "doctor", "fleet", "host", "record", "shell", "snapshot", "status", "stop", "trigger"}
     verbs = set(re.findall(r"^  ([a-z_]+) +\S", said, flags=re.M)) - {"heap_profile"}
     check(verbs <= listed | others, f"docs/verbs.md lacks {verbs - listed - others}")
 

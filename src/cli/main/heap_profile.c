@@ -23,6 +23,7 @@ static const struct verb {
     const char *summary;
 } verbs[] = {
     {"check", cmd_check, "check a profile, or a command, against budgets"},
+    {"clean", cmd_clean, "remove old profiles and the cache of symbols"},
     {"diff", cmd_diff, "show what grew and what shrank between two profiles"},
     {"doctor", cmd_doctor, "check what can be profiled here, and why not"},
 #ifdef HEAPPROFD_EXPLORE

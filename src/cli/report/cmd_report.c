@@ -29,11 +29,12 @@ static const char help[] =
     "on the latest profile.\n"
     "\n"
     "  --view VIEW     rank by:\n"
-    "                    space          bytes live at the dump: what holds memory (default)\n"
+    "                    space          bytes live at the dump: what holds memory (default,\n"
+    "                                   unless a program had freed nearly all at its end)\n"
     "                    objects        the same, counted in allocations\n"
     "                    alloc_space    bytes ever allocated: churn\n"
     "                    alloc_objects  the same, counted in allocations\n"
-    "                    max            bytes live at the heap's peak\n"
+    "                    max            bytes live at the heap's peak (default then)\n"
     "  --cumulative    rows are functions, including their callees\n"
     "  --tree          callers above callees; an only callee is in its caller's column\n"
     "  --addresses     with --tree: a line for each call site in a function\n"
@@ -183,13 +184,16 @@ int cmd_report(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile report", help, options, false};
     struct request request = {
-        .report = {.view = EXPORT_SPACE,
+        .report = {.view = EXPORT_VIEWS,
                    .top = TOP_NOT_GIVEN,
                    .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL,
                    .columns = stack_format_columns(stdout)},
         .demangling = DEMANGLING_DEFAULT,
     };
     int code = options_parse(&line, argc, argv, &request);
+    request.report.chooses_view = request.report.view == EXPORT_VIEWS;
+    if (request.report.chooses_view)
+        request.report.view = EXPORT_SPACE;
     if (request.report.top == TOP_NOT_GIVEN)
         request.report.top = request.json ? 0 : TOP_ROWS;
     if (code < 0)

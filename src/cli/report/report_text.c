@@ -10,10 +10,12 @@
 #include "cli/print/wrap.h"
 #include "cli/report/report_end.h"
 #include "cli/report/report_sections.h"
+#include "cli/report/report_summary.h"
 #include "cli/report/report_tables.h"
 #include "cli/report/report_unseen.h"
 #include "cli/report/unnamed_frames.h"
 #include "cli/report/unwind_gaps.h"
+#include "compare/first_view.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
@@ -342,12 +344,14 @@ static void print_facts(const struct printer *printer)
     }
 }
 
-static void print_head(const struct printer *printer)
+static void print_head(const struct printer *printer, bool has_process)
 {
     const struct profile *profile = printer->profile;
     struct printer facts = *printer;
     struct wrap wrap;
     printer_title(printer, report_process_title(&profile->processes[printer->heap->process]));
+    if (profile->filter[0] == '\0')
+        report_summary_print(printer, has_process);
     facts.out = wrap_begin(&wrap, printer->out, printer->options->columns);
     print_facts(&facts);
     wrap_end(&wrap, PRINTER_FACT_INDENT);
@@ -494,31 +498,58 @@ static void print_notes(const struct report_sections *sections, const struct pro
     wrap_end(&wrap, NOTE_INDENT);
 }
 
-static void print_heap(const struct printer *printer)
+/* `has_process`: it is the first heap of its process. */
+static void print_heap(const struct printer *printer, bool has_process)
 {
-    print_head(printer);
+    print_head(printer, has_process);
     if (printer->options->brief)
         print_brief(printer);
     else if (printer->dump->sample_count + printer->dump->left_out.callsites > 0)
         print_body(printer);
 }
 
-int report_print_text(const struct profile *profile, const struct report_options *options,
-                      FILE *out)
+/* Return the view that answers first, for the largest heap of those that the options ask for. */
+static enum export_view choose_view(const struct profile *profile, const struct folding *folding,
+                                    const struct report_options *options)
 {
-    struct report_sections sections;
+    const struct profile_heap *largest = NULL;
+    const struct profile_dump *its_dump = NULL;
+    struct rollup_size most = {0};
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        const struct profile_dump *dump = dump_choice_of(&options->choice, profile, heap);
+        if (dump == NULL || heap->unseen)
+            continue;
+        const struct rollup_size size = rollup_size_of(dump);
+        if (largest != NULL && rollup_size_compare(&size, &most) >= 0)
+            continue;
+        most = size;
+        largest = heap;
+        its_dump = dump;
+    }
+    return largest == NULL ? EXPORT_SPACE : first_view(profile, folding, largest, its_dump);
+}
+
+int report_print_text(const struct profile *profile, const struct report_options *given, FILE *out)
+{
+    struct report_options chosen = *given;
+    const struct report_options *options = &chosen;
+    struct report_sections sections = {0};
     struct folding folding = {0};
     struct rollup_tables tables = {.profile = profile};
     struct unwind_gap_finder gaps = {0};
     struct report_unseen unseen = {0};
-    int code = report_sections_make(&sections, profile, options);
+    int code = folding_make(&folding, profile);
+    if (code == 0 && given->chooses_view)
+        chosen.view = choose_view(profile, &folding, given);
+    if (code == 0)
+        code = report_sections_make(&sections, profile, options);
     if (code == 0 && sections.count == 0)
         code = -ENOENT;
     if (code == 0)
         code = report_unseen_make(&unseen, profile, &sections);
-    if (code == 0)
-        code = folding_make(&folding, profile);
     if (code < 0) {
+        folding_clear(&folding);
         report_sections_clear(&sections);
         report_unseen_clear(&unseen);
         return code;
@@ -538,7 +569,8 @@ int report_print_text(const struct profile *profile, const struct report_options
         if (sections.items[i].hidden)
             continue;
         if (!report_unseen_print(&unseen, i, &printer))
-            print_heap(&printer);
+            print_heap(&printer, i == 0 || sections.items[i].heap->process !=
+                                               sections.items[i - 1].heap->process);
     }
     print_notes(&sections, profile, options, out);
     report_sections_clear(&sections);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The directories that running heap_profile commands hold open. A recording holds its output
  * directory until its end. */
-#ifndef HEAPPROFD_CLI_VIEW_HELD_DIRECTORIES_H
-#define HEAPPROFD_CLI_VIEW_HELD_DIRECTORIES_H
+#ifndef HEAPPROFD_CLI_FILES_HELD_DIRECTORIES_H
+#define HEAPPROFD_CLI_FILES_HELD_DIRECTORIES_H
 
 #include <stddef.h>
 #include <sys/stat.h>

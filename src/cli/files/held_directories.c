@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads /proc/PID/fd. Nothing that a descriptor leads to is opened. */
-#include "cli/view/held_directories.h"
+#include "cli/files/held_directories.h"
 
 #include <ctype.h>
 #include <dirent.h>

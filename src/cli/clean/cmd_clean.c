@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* heap_profile clean: lists what earlier runs left on this machine, and removes it. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/files/held_directories.h"
+#include "cli/files/output_directory.h"
+#include "cli/options/options.h"
+#include "cli/options/parse.h"
+#include "cli/print/format.h"
+#include "symbolize/symbol_cache.h"
+#include "util/array.h"
+
+static const char help[] =
+    "usage: heap_profile clean [options]\n"
+    "\n"
+    "Lists the profiles that heap_profile wrote to TMPDIR or /tmp because no -o named a place, "
+    "and\n"
+    "the cache of symbols, and removes them after asking. A profile that is being recorded stays.\n"
+    "\n"
+    "  --older TIME   only what was last written longer ago: 12h, 7d, 4w\n"
+    "  --yes          remove without asking\n"
+    "\n"
+    "Exit code: 0, also if there is nothing or the answer is no; 1 if something could not be\n"
+    "removed, 2 for wrong usage.\n";
+
+#define RANDOM_CHARACTERS 6u
+#define FILES_MAX 100000u /* of a directory */
+#define OLDER_MS_MAX (UINT64_C(100) * 365 * 86400 * 1000)
+
+struct request {
+    uint64_t older_ms;
+    bool yes;
+};
+
+static bool take_older(void *member, const char *name, const char *value)
+{
+    (void)name;
+    return parse_time("--older", value, 1, OLDER_MS_MAX, member);
+}
+
+static const struct option_entry options[] = {
+    OPTION_ENTRY_CALL("older", 0, struct request, older_ms, take_older),
+    OPTION_ENTRY("yes", 0, OPTION_SET, struct request, yes),
+    OPTIONS_END,
+};
+
+/* A directory of ours whose files may go. */
+struct remnant {
+    char *path;
+    int fd;
+    uint64_t bytes, files;
+    time_t written; /* last */
+    bool is_cache;  /* the directory itself stays */
+};
+
+struct remnants {
+    struct remnant *items;
+    size_t count, capacity;
+};
+
+/* --- what there is --- */
+
+/* Call `visit` for each regular file in a directory. Return false if there is anything else in it,
+ * which we did not write. */
+static bool visit_files(int fd,
+                        void (*visit)(void *context, int fd, const char *name,
+                                      const struct stat *status),
+                        void *context)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = copy < 0 ? NULL : fdopendir(copy);
+    const struct dirent *entry;
+    bool has_files_only = directory != NULL;
+    if (directory == NULL && copy >= 0)
+        close(copy);
+    for (size_t i = 0; directory != NULL && (entry = readdir(directory)) != NULL; i++) {
+        struct stat status;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (i >= FILES_MAX || fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
+            !S_ISREG(status.st_mode))
+            has_files_only = false;
+        else
+            visit(context, fd, entry->d_name, &status);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return has_files_only;
+}
+
+static void count_file(void *context, int fd, const char *name, const struct stat *status)
+{
+    (void)fd;
+    (void)name;
+    struct remnant *remnant = context;
+    remnant->bytes += (uint64_t)status->st_size;
+    remnant->files++;
+    if (status->st_mtime > remnant->written)
+        remnant->written = status->st_mtime;
+}
+
+/* Add the directory, which is closed if it is left out. */
+static void add(struct remnants *remnants, const char *path, int fd, bool is_cache,
+                const struct request *request)
+{
+    struct remnant remnant = {.path = strdup(path), .fd = fd, .is_cache = is_cache};
+    struct stat status;
+    bool is_ours = remnant.path != NULL && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+                   visit_files(fd, count_file, &remnant);
+    if (is_ours && remnant.files == 0)
+        remnant.written = status.st_mtime;
+    bool is_old = is_ours && remnant.written <= time(NULL) - (time_t)(request->older_ms / 1000);
+    if (!is_old || (is_cache && remnant.files == 0) ||
+        ARRAY_ADD(&remnants->items, &remnants->count, &remnants->capacity, remnant) < 0) {
+        free(remnant.path);
+        close(fd);
+    }
+}
+
+/* Return whether we chose the name. That of the link to the latest profile is longer. */
+static bool is_temporary(const char *name)
+{
+    size_t length = strlen(OUTPUT_TEMPORARY_PREFIX);
+    return strncmp(name, OUTPUT_TEMPORARY_PREFIX, length) == 0 &&
+           strlen(name) == length + RANDOM_CHARACTERS;
+}
+
+static void find_profiles(struct remnants *remnants, const struct request *request)
+{
+    const char *place = output_temporary_directory();
+    DIR *directory = opendir(place);
+    const struct dirent *entry;
+    struct held_directories held;
+    held_directories_find(&held);
+    while (directory != NULL && (entry = readdir(directory)) != NULL) {
+        char path[PATH_MAX];
+        struct stat status;
+        if (!is_temporary(entry->d_name))
+            continue;
+        int fd = openat(dirfd(directory), entry->d_name,
+                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        snprintf(path, sizeof(path), "%.3800s/%s", place, entry->d_name);
+        if (fstat(fd, &status) == 0 && held_directories_holder(&held, &status) == 0)
+            add(remnants, path, fd, false, request);
+        else
+            close(fd);
+    }
+    if (directory != NULL)
+        closedir(directory);
+    held_directories_clear(&held);
+}
+
+static void find_cache(struct remnants *remnants, const struct request *request)
+{
+    char link[64], path[PATH_MAX];
+    int fd = symbol_cache_directory();
+    if (fd < 0)
+        return;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, path, sizeof(path) - 1);
+    path[length > 0 ? length : 0] = '\0';
+    add(remnants, path, fd, true, request);
+}
+
+/* --- what happens to it --- */
+
+static int compare_written(const void *a, const void *b)
+{
+    const struct remnant *left = a, *right = b;
+    if (left->is_cache != right->is_cache)
+        return left->is_cache ? 1 : -1;
+    return left->written < right->written ? -1 : left->written > right->written;
+}
+
+static uint64_t list(const struct remnants *remnants)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < remnants->count; i++) {
+        const struct remnant *remnant = &remnants->items[i];
+        char date[32] = "";
+        struct tm broken;
+        if (localtime_r(&remnant->written, &broken) != NULL)
+            strftime(date, sizeof(date), "%F %R", &broken);
+        printf("%10s  %s  ", format_bytes((double)remnant->bytes).bytes, date);
+        format_print(stdout, remnant->path, FORMAT_LINE_WIDTH);
+        puts(remnant->is_cache ? "  (cache of symbols)" : "");
+        bytes += remnant->bytes;
+    }
+    return bytes;
+}
+
+static bool is_confirmed(const struct request *request, uint64_t bytes)
+{
+    char answer[16] = "";
+    if (request->yes)
+        return true;
+    if (!isatty(STDIN_FILENO)) {
+        puts("Nothing was removed: --yes removes it.");
+        return false;
+    }
+    printf("Remove all of it, %s? [y/N] ", format_bytes((double)bytes).bytes);
+    fflush(stdout);
+    return fgets(answer, sizeof(answer), stdin) != NULL && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static void remove_file(void *context, int fd, const char *name, const struct stat *status)
+{
+    (void)status;
+    int *code = context;
+    if (unlinkat(fd, name, 0) < 0 && errno != ENOENT)
+        *code = -errno;
+}
+
+/* Remove the files, and then the directory if it is still the same one. */
+static int remove_remnant(const struct remnant *remnant)
+{
+    int code = 0;
+    struct stat own, there;
+    if (!visit_files(remnant->fd, remove_file, &code) && code == 0)
+        code = -ENOTEMPTY;
+    if (code < 0 || remnant->is_cache)
+        return code;
+    if (fstat(remnant->fd, &own) < 0 || lstat(remnant->path, &there) < 0 ||
+        own.st_dev != there.st_dev || own.st_ino != there.st_ino || rmdir(remnant->path) < 0)
+        return errno != 0 ? -errno : -ESTALE;
+    return 0;
+}
+
+static int remove_all(const struct remnants *remnants)
+{
+    int result = VERB_DONE;
+    for (size_t i = 0; i < remnants->count; i++) {
+        errno = 0;
+        int code = remove_remnant(&remnants->items[i]);
+        if (code == 0)
+            continue;
+        format_printf(stderr, "heap_profile: cannot remove %s: %s\n", remnants->items[i].path,
+                      strerror(-code));
+        result = VERB_FAILED;
+    }
+    return result;
+}
+
+int cmd_clean(int argc, char **argv)
+{
+    static const struct verb_line line = {"heap_profile clean", help, options, false};
+    struct request request = {0};
+    struct remnants remnants = {0};
+    int code = options_parse(&line, argc, argv, &request);
+    if (code >= 0)
+        return code;
+    if (optind < argc) {
+        format_printf(stderr, "heap_profile: clean takes no '%s'; see heap_profile clean --help\n",
+                      argv[optind]);
+        return VERB_USAGE;
+    }
+    find_profiles(&remnants, &request);
+    find_cache(&remnants, &request);
+    if (remnants.count > 0)
+        qsort(remnants.items, remnants.count, sizeof(*remnants.items), compare_written);
+    uint64_t bytes = list(&remnants);
+    code = VERB_DONE;
+    if (remnants.count == 0)
+        format_printf(stdout, "There is nothing to remove: no profile in %s%s, and no symbols.\n",
+                      output_temporary_directory(), request.older_ms > 0 ? " is so old" : "");
+    else if (is_confirmed(&request, bytes))
+        code = remove_all(&remnants);
+    for (size_t i = 0; i < remnants.count; i++) {
+        free(remnants.items[i].path);
+        close(remnants.items[i].fd);
+    }
+    free(remnants.items);
+    return verb_end_output("list", code);
+}

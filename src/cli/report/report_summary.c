@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/report/report_summary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/print/wrap.h"
+#include "compare/first_view.h"
+#include "profile/partial.h"
+#include "profile/process_memory.h"
+
+#define SENTENCE_INDENT 2
+
+/* A peak that is higher than the live memory by less is no news. */
+#define PEAK_NEWS 1.02
+/* The timeline saw the peak if one of its points has so much of it. */
+#define PEAK_SEEN 0.9
+/* Churn: so many times the peak, in so many calls. */
+#define CHURN_TIMES 20
+#define CHURN_CALLS 100000
+/* Memory that the heaps do not explain: more than this, and more than a third of the RSS. */
+#define REST_OF_RSS_BYTES (16 << 20)
+
+/* --- who --- */
+
+/* The functions that the largest shares of a view are charged to. */
+#define HOLDERS 2
+/* The second is named if it has so much of the first one's share. */
+#define SECOND_PART 0.5
+
+struct holder {
+    uint32_t frame; /* PROFILE_NONE: none */
+    double share;   /* 0 to 1 */
+};
+
+/* Return the frame to name for a stack: the function that it is charged to, or if that has no name,
+ * the first of its callers that has one. */
+static uint32_t named_frame(const struct printer *printer, uint32_t callsite)
+{
+    const struct profile *profile = printer->profile;
+    uint32_t head = folding_head(printer->stacks.folding, profile, callsite), at = head;
+    while (at != PROFILE_NONE && profile->frames[profile->callsites[at].frame].name[0] == '\0')
+        at = folding_caller(printer->stacks.folding, profile, at);
+    return profile->callsites[at != PROFILE_NONE ? at : head].frame;
+}
+
+static void find_holders(const struct printer *printer, enum export_view view,
+                         struct holder holders[HOLDERS])
+{
+    const struct profile_dump *dump = printer->dump;
+    const struct profile_estimate total = estimate_of_dump(dump, view);
+    size_t count;
+    const uint32_t *functions = rollup_functions(printer->tables, &count);
+    struct holder *all = functions != NULL ? calloc(count, sizeof(*all)) : NULL;
+    for (size_t i = 0; i < HOLDERS; i++)
+        holders[i] = (struct holder){PROFILE_NONE, 0};
+    for (size_t i = 0; all != NULL && i < dump->sample_count; i++) {
+        const struct rollup_values values = rollup_values_of(dump->samples[i]);
+        const struct profile_estimate figure = estimate_of_view(&values, view);
+        uint32_t frame = named_frame(printer, dump->samples[i]->callsite);
+        all[functions[frame]].frame = frame;
+        all[functions[frame]].share += estimate_rank(&figure, view) / estimate_rank(&total, view);
+    }
+    for (size_t i = 0; all != NULL && i < count; i++) {
+        if (all[i].share > holders[0].share) {
+            holders[1] = holders[0];
+            holders[0] = all[i];
+        } else if (all[i].share > holders[1].share) {
+            holders[1] = all[i];
+        }
+    }
+    free(all);
+}
+
+static void print_function(const struct printer *printer, const struct holder *holder)
+{
+    stack_format_print_frame(&printer->stacks, holder->frame, 0, false, true, printer->out);
+}
+
+/* Print who did it to how much of a view: ": parse held 45.2 % of it, load 31.0 %". */
+static void print_holders(const struct printer *printer, enum export_view view, const char *verb,
+                          const char *object)
+{
+    struct holder holders[HOLDERS];
+    if (printer->stacks.folding == NULL)
+        return;
+    find_holders(printer, view, holders);
+    if (!(holders[0].share > 0))
+        return;
+    fputs(": ", printer->out);
+    print_function(printer, &holders[0]);
+    if (holders[0].share > 0.995) {
+        fprintf(printer->out, " %s nearly all of %s", verb, object);
+        return;
+    }
+    fprintf(printer->out, " %s %s of %s", verb, format_share(100 * holders[0].share).bytes, object);
+    if (holders[1].share < SECOND_PART * holders[0].share)
+        return;
+    fputs(", ", printer->out);
+    print_function(printer, &holders[1]);
+    fprintf(printer->out, " %s", format_share(100 * holders[1].share).bytes);
+}
+
+/* --- the sentences --- */
+
+static void print_figure(const struct printer *printer, enum export_view view)
+{
+    const struct estimate_shown total =
+        estimate_total(printer->heap, printer->dump, view, export_view_counts_calls(view));
+    const struct formatted margin = printer_total_margin(printer, &total, view, false);
+    fputs(format_bytes(total.value).bytes, printer->out);
+    if (strcmp(margin.bytes, "exact") != 0)
+        fprintf(printer->out, " %s", margin.bytes);
+}
+
+static double bytes_in(const struct printer *printer, enum export_view view)
+{
+    if (export_view_is_unknown(printer->heap, view))
+        return 0;
+    return estimate_total(printer->heap, printer->dump, view, false).value;
+}
+
+/* Return whether the program holds much at the dump, compared with what it held. */
+static bool holds_much(const struct printer *printer)
+{
+    return first_view(printer->profile, printer->stacks.folding, printer->heap, printer->dump) ==
+           EXPORT_SPACE;
+}
+
+/* Print what the program had not freed at its end, beside what its run time keeps. What no sample
+ * shows may be live, too. */
+static void print_rest(const struct printer *printer)
+{
+    const struct estimate_shown total =
+        estimate_total(printer->heap, printer->dump, EXPORT_SPACE, false);
+    double pools = first_view_pools(printer->profile, printer->stacks.folding, printer->dump);
+    double own = total.value - pools, most = total.interval.high - pools;
+    if (isnan(most))
+        return;
+    if (own >= 0.5)
+        fprintf(printer->out, "It had freed all but %s", format_bytes(own).bytes);
+    else
+        fputs(most >= 0.5 ? "It had freed nearly everything" : "It had freed everything",
+              printer->out);
+    fputs(" at its end", printer->out);
+    if (pools >= 0.5)
+        fprintf(printer->out, ", but %s that the run time's libraries keep for themselves",
+                format_bytes(pools).bytes);
+    if (most >= fmax(own, 0) + 0.5)
+        fprintf(printer->out, "; up to %s may be live", format_bytes(most).bytes);
+    fputs(".\n", printer->out);
+}
+
+static void print_live(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    bool has_exited = dump->final && printer->heap->status.exit_status >= 0;
+    if (bytes_in(printer, EXPORT_SPACE) < 0.5)
+        return;
+    print_figure(printer, EXPORT_SPACE);
+    fputs(has_exited    ? " was never freed"
+          : dump->final ? " was live at the end"
+                        : " is live",
+          printer->out);
+    print_holders(printer, EXPORT_SPACE, has_exited ? "allocated" : "holds", "it");
+    fputs(".\n", printer->out);
+}
+
+/* Print when the peak was, if the timeline saw it. */
+static void print_peak_time(const struct printer *printer, double peak)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_process *process = &printer->profile->processes[heap->process];
+    const struct profile_memory_point *highest = NULL;
+    for (size_t i = 0; i < process->timeline_count; i++) {
+        const struct profile_memory_point *point = &process->timeline[i];
+        if (point->boottime_ns > heap->start_boottime_ns &&
+            point->boottime_ns <= printer->dump->boottime_ns &&
+            (highest == NULL || point->heap_bytes > highest->heap_bytes))
+            highest = point;
+    }
+    if (highest == NULL || (double)highest->heap_bytes < PEAK_SEEN * peak)
+        return;
+    fprintf(printer->out, ", about %s after the start",
+            format_time((double)(highest->boottime_ns - heap->start_boottime_ns) / 1e9).bytes);
+}
+
+static void print_peak(const struct printer *printer)
+{
+    double live = bytes_in(printer, EXPORT_SPACE), peak = bytes_in(printer, EXPORT_MAX);
+    if (peak < 0.5)
+        return;
+    if (live > 0.5 && peak <= PEAK_NEWS * live) {
+        fputs(printer->dump->final ? "That is its peak.\n" : "That is its peak until then.\n",
+              printer->out);
+        return;
+    }
+    fputs("The peak was ", printer->out);
+    print_figure(printer, EXPORT_MAX);
+    print_peak_time(printer, peak);
+    print_holders(printer, EXPORT_MAX, "held", "it");
+    fputs(".\n", printer->out);
+}
+
+/* Print how the live memory changed since the heap's first dump. */
+static void print_growth(const struct printer *printer)
+{
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_dump *first = &heap->dumps[0], *dump = printer->dump;
+    if (dump == first || (dump->final && !holds_much(printer)))
+        return;
+    const struct estimate_shown now = estimate_total(heap, dump, EXPORT_SPACE, false);
+    const struct estimate_shown then = estimate_total(heap, first, EXPORT_SPACE, false);
+    double change = now.value - then.value;
+    double room = change > 0 ? hypot(now.value - now.interval.low, then.interval.high - then.value)
+                             : hypot(now.interval.high - now.value, then.value - then.interval.low);
+    if (!(fabs(change) > room) || fabs(change) < 0.5)
+        return;
+    fprintf(printer->out, "That is %s %s than at the first dump, %s before.\n",
+            format_bytes(fabs(change)).bytes, change > 0 ? "more" : "less",
+            format_time((double)(dump->boottime_ns - first->boottime_ns) / 1e9).bytes);
+}
+
+static void print_churn(const struct printer *printer)
+{
+    const struct profile_dump *dump = printer->dump;
+    double peak = bytes_in(printer, EXPORT_MAX);
+    if (dump->exact_calls < CHURN_CALLS || peak < 1 ||
+        (double)dump->exact_bytes < CHURN_TIMES * peak)
+        return;
+    fprintf(printer->out, "It allocated %s in %s calls, %s times its peak",
+            format_bytes((double)dump->exact_bytes).bytes,
+            format_count((double)dump->exact_calls).bytes,
+            format_count((double)dump->exact_bytes / peak).bytes);
+    print_holders(printer, EXPORT_ALLOC_OBJECTS, "made", "the calls");
+    fputs(" (--view alloc_objects).\n", printer->out);
+}
+
+/* Return the sum of the peaks of the process's heaps: the most of its memory that they explain. */
+static double peaks_of(const struct profile *profile, uint32_t process)
+{
+    double sum = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        if (heap->process == process && heap->dump_count > 0 && !heap->unseen &&
+            !export_view_is_unknown(heap, EXPORT_MAX))
+            sum +=
+                estimate_total(heap, &heap->dumps[heap->dump_count - 1], EXPORT_MAX, false).value;
+    }
+    return sum;
+}
+
+/* Run times with heaps of their own, and the tool that shows them. */
+static const char *tool_of(const struct profile_process *process)
+{
+    static const struct {
+        const char *name, *words;
+    } tools[] = {
+        {"node", "of V8's heap, node --heap-prof"},
+        {"java", "of Java's heap, jcmd PID GC.class_histogram"},
+        {"ruby", "of Ruby's objects, its ObjectSpace"},
+    };
+    for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
+        if (strncmp(process->name, tools[i].name, strlen(tools[i].name)) == 0)
+            return tools[i].words;
+    return NULL;
+}
+
+static void print_resident(const struct printer *printer)
+{
+    uint32_t index = printer->heap->process;
+    const struct profile_process *process = &printer->profile->processes[index];
+    const struct process_peak resident = process_memory_peak(process);
+    double rss = (double)resident.bytes, peaks = peaks_of(printer->profile, index);
+    if (resident.bytes == 0 || peaks < 0.5)
+        return;
+    fprintf(printer->out, "Resident memory reached at least %s", format_bytes(rss).bytes);
+    if (peaks > rss) {
+        fputs(": not all of the heap was in memory.\n", printer->out);
+        return;
+    }
+    fprintf(printer->out, ", of which the heap's peak is %s",
+            format_share(100 * peaks / rss).bytes);
+    if (rss - peaks > REST_OF_RSS_BYTES && peaks < rss * 2 / 3) {
+        fputs("; report --rss shows what the rest is for", printer->out);
+        if (tool_of(process) != NULL)
+            fprintf(printer->out, " and, %s shows more", tool_of(process));
+    }
+    fputs(".\n", printer->out);
+}
+
+static void print_unseen(const struct printer *printer)
+{
+    struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
+    if (profile_partial_reasons(printer->heap, printer->dump, reasons) > 0)
+        fprintf(printer->out, "Not all was seen: %s.\n", reasons[0].words);
+}
+
+/* Print all sentences, one a line. */
+static void print_sentences(const struct printer *printer, bool has_process)
+{
+    if (holds_much(printer)) {
+        print_live(printer);
+        print_growth(printer);
+        print_peak(printer);
+    } else {
+        print_peak(printer);
+        print_rest(printer);
+    }
+    print_churn(printer);
+    if (has_process)
+        print_resident(printer);
+    print_unseen(printer);
+}
+
+void report_summary_print(const struct printer *printer, bool has_process)
+{
+    struct printer sentences = *printer;
+    struct wrap wrap;
+    char *text = NULL;
+    size_t length = 0;
+    sentences.out = open_memstream(&text, &length);
+    sentences.stacks.columns = 0;
+    if (sentences.out == NULL)
+        return;
+    print_sentences(&sentences, has_process);
+    FILE *page = wrap_begin(&wrap, printer->out, printer->options->columns);
+    if (fclose(sentences.out) == 0 && length > 0) {
+        for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n"))
+            fprintf(page, "%*s%s\n", SENTENCE_INDENT, "", line);
+        fputc('\n', page);
+    }
+    wrap_end(&wrap, SENTENCE_INDENT);
+    free(text);
+}
