@@ -16,10 +16,16 @@
 #define FILE_BYTES_MAX (4u << 20)
 
 const char *const budget_names[BUDGET_KINDS] = {
-    [BUDGET_PEAK] = "max-peak",           [BUDGET_LIVE] = "max-live",
-    [BUDGET_ALLOCATED] = "max-allocated", [BUDGET_ALLOCATIONS] = "max-allocations",
-    [BUDGET_TEMPORARY] = "max-temporary", [BUDGET_LEAK] = "max-leak",
+    [BUDGET_PEAK] = "max-peak",
+    [BUDGET_LIVE] = "max-live",
+    [BUDGET_ALLOCATED] = "max-allocated",
+    [BUDGET_ALLOCATIONS] = "max-allocations",
+    [BUDGET_TEMPORARY] = "max-temporary",
+    [BUDGET_LEAK] = "max-leak",
     [BUDGET_GROWTH] = "max-growth",
+    [BUDGET_PEAK_GROWTH] = "max-peak-growth",
+    [BUDGET_ALLOCATED_GROWTH] = "max-allocated-growth",
+    [BUDGET_ALLOCATIONS_GROWTH] = "max-allocations-growth",
 };
 
 /* Parse "64k", "1.5M", "100 kB", "300" or "20%". */
@@ -55,7 +61,11 @@ static const char *expected(enum budget_kind kind)
         return "max-leak takes a function or module and bytes, as in parse_*=64k or "
                "module:libfoo.so=0";
     case BUDGET_GROWTH:
-        return "max-growth takes bytes or a share, as in 1M or 5%";
+    case BUDGET_PEAK_GROWTH:
+    case BUDGET_ALLOCATED_GROWTH:
+        return "a limit of growth takes bytes or a share, as in 1M or 5%";
+    case BUDGET_ALLOCATIONS_GROWTH:
+        return "max-allocations-growth takes a number of calls or a share, as in 1000 or 5%";
     default:
         return "a budget of memory is in bytes, as in 4096, 64k or 1.5M";
     }
@@ -75,14 +85,15 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
     if (budget.kind == BUDGET_KINDS)
         return complain(error, line,
                         "budgets are max-peak, max-live, max-allocated, max-allocations, "
-                        "max-temporary, max-leak, max-growth and baseline",
+                        "max-temporary, max-leak, max-growth, max-peak-growth, "
+                        "max-allocated-growth, max-allocations-growth and baseline",
                         name);
     /* Split at the last '=': function names may contain one (operator==). */
     const char *equals = budget.kind == BUDGET_LEAK ? strrchr(value, '=') : NULL;
     const char *limit = equals != NULL ? equals + 1 : value;
     if (!parse_limit(limit, &budget.limit, &budget.share) ||
         (budget.kind == BUDGET_LEAK && (equals == NULL || equals == value)) ||
-        (budget.share && budget.kind != BUDGET_TEMPORARY && budget.kind != BUDGET_GROWTH) ||
+        (budget.share && budget.kind != BUDGET_TEMPORARY && !budget_is_growth(budget.kind)) ||
         (!budget.share && budget.kind == BUDGET_TEMPORARY))
         return complain(error, line, expected(budget.kind), value);
     if (equals != NULL)

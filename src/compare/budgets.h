@@ -26,9 +26,24 @@ enum budget_kind {
     BUDGET_ALLOCATIONS, /* max-allocations: calls, exact */
     BUDGET_TEMPORARY,   /* max-temporary: share of allocations freed before their thread's next */
     BUDGET_LEAK,        /* max-leak PATTERN=SIZE: bytes live at the end in matching stacks */
-    BUDGET_GROWTH,      /* max-growth: bytes live at the end beyond the baseline's */
+    /* Beyond the baseline's, of all processes together: */
+    BUDGET_GROWTH,             /* max-growth: bytes live at the end */
+    BUDGET_PEAK_GROWTH,        /* max-peak-growth: peaks, added up */
+    BUDGET_ALLOCATED_GROWTH,   /* max-allocated-growth: bytes ever allocated, exact */
+    BUDGET_ALLOCATIONS_GROWTH, /* max-allocations-growth: calls, exact */
     BUDGET_KINDS,
 };
+
+static inline bool budget_is_growth(enum budget_kind kind)
+{
+    return kind >= BUDGET_GROWTH;
+}
+
+/* Return whether the limit is in calls, not in bytes. */
+static inline bool budget_counts_calls(enum budget_kind kind)
+{
+    return kind == BUDGET_ALLOCATIONS || kind == BUDGET_ALLOCATIONS_GROWTH;
+}
 
 extern const char *const budget_names[BUDGET_KINDS]; /* "max-peak" */
 

@@ -162,7 +162,7 @@ static bool all_is_recorded(const struct profile_heap *heap)
 static bool is_nothing(const struct budget_result *result)
 {
     return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0) &&
-           (result->budget->kind != BUDGET_GROWTH || result->culprits[0] == PROFILE_NONE);
+           (!budget_is_growth(result->budget->kind) || result->culprits[0] == PROFILE_NONE);
 }
 
 /* Return the sampling interval that would decide the budget, rounded down to a power of two. The
@@ -215,7 +215,7 @@ static const char *why_frees_matter(const struct budget_result *result,
 {
     enum budget_kind kind = result->budget->kind;
     bool is_allocated = kind == BUDGET_ALLOCATED || kind == BUDGET_ALLOCATIONS;
-    bool is_live = kind != BUDGET_TEMPORARY && kind != BUDGET_GROWTH && !is_allocated;
+    bool is_live = kind != BUDGET_TEMPORARY && !budget_is_growth(kind) && !is_allocated;
     bool matters = (result->state == BUDGET_FAILS && is_live) ||
                    (result->state == BUDGET_HOLDS && kind == BUDGET_TEMPORARY);
     return matters && profile_lacks_frees(heap) ? lost_frees : NULL;
@@ -322,7 +322,11 @@ static bool is_unknown(const struct profile_heap *heap, const struct profile_dum
 {
     switch (kind) {
     case BUDGET_PEAK:
+    case BUDGET_PEAK_GROWTH:
         return export_view_is_unknown(heap, EXPORT_MAX);
+    case BUDGET_ALLOCATED_GROWTH:
+    case BUDGET_ALLOCATIONS_GROWTH:
+        return !has_totals(dump);
     case BUDGET_ALLOCATED:
         return dump->exact_calls == 0 && export_view_is_unknown(heap, EXPORT_ALLOC_SPACE);
     case BUDGET_ALLOCATIONS:
@@ -412,7 +416,7 @@ struct side_sum {
 };
 
 static void sum_side(const struct budgets *budgets, const struct budget_subject *subject,
-                     struct side_sum *side)
+                     enum budget_kind kind, struct side_sum *side)
 {
     *side = (struct side_sum){.worst = &subject->dumps[0], .exact = true};
     bool most_is_known = true;
@@ -420,7 +424,10 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
     for (size_t i = 0; i < subject->dump_count; i++) {
         const struct export_dump *dump = &subject->dumps[i];
         double most = rollup_most(dump->heap, dump->dump, false);
-        sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
+        if (kind == BUDGET_PEAK_GROWTH)
+            sum_of(dump->dump, DIFF_PEAK, &side->sum);
+        else
+            sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
         const struct profile_calibration calibration =
             rollup_calibration_of(dump->heap, dump->dump);
         profile_calibration_add(&side->calibration, &calibration);
@@ -445,10 +452,10 @@ static void sum_side(const struct budgets *budgets, const struct budget_subject 
         side->interval.low = side->interval.high = side->value;
 }
 
-static bool is_side_unknown(const struct budget_subject *subject)
+static bool is_side_unknown(const struct budget_subject *subject, enum budget_kind kind)
 {
     for (size_t i = 0; i < subject->dump_count; i++)
-        if (is_unknown(subject->dumps[i].heap, subject->dumps[i].dump, BUDGET_GROWTH))
+        if (is_unknown(subject->dumps[i].heap, subject->dumps[i].dump, kind))
             return true;
     return false;
 }
@@ -461,6 +468,44 @@ static const struct profile_heap *find_unseen(const struct budget_subject *subje
     return NULL;
 }
 
+/* Return the sum of the exact totals. *partial: why they may miss something; NULL: they do not. */
+static double total_of_side(const struct budget_subject *subject, bool counts, const char **partial)
+{
+    double sum = 0;
+    *partial = NULL;
+    for (size_t i = 0; i < subject->dump_count; i++) {
+        const struct export_dump *dump = &subject->dumps[i];
+        sum += (double)(counts ? dump->dump->exact_calls : dump->dump->exact_bytes);
+        if (*partial == NULL)
+            *partial = why_totals_partial(dump->heap, dump->dump);
+    }
+    return sum;
+}
+
+/* Judge the growth of what was allocated, whose totals are counted at any interval. */
+static int check_total_growth(const struct budget_subject *subject,
+                              const struct budget_subject *baseline, struct budget_result *result)
+{
+    const struct budget *budget = result->budget;
+    bool counts = budget_counts_calls(budget->kind);
+    const char *of_before, *of_after;
+    double old = total_of_side(baseline, counts, &of_before);
+    double new = total_of_side(subject, counts, &of_after);
+    result->limit = budget->share ? budget->limit * old : budget->limit;
+    set_exact(result, subject->is_baseline ? 0 : new - old);
+    result->exact = of_before == NULL && of_after == NULL;
+    result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
+    if (of_before != NULL || (of_after != NULL && result->state == BUDGET_HOLDS)) {
+        result->state = BUDGET_UNDECIDABLE;
+        result->reason = of_before != NULL ? "the baseline's totals may lack calls" : of_after;
+    }
+    struct sum sum;
+    sum_begin(&sum, subject);
+    for (size_t i = 0; i < subject->dump_count && !counts; i++)
+        sum_of(subject->dumps[i].dump, DIFF_ALLOCATED, &sum);
+    return sum_end(&sum, result);
+}
+
 /* Judge the growth between two runs, after - before, whose limits are MOVER's (estimate_change.h).
  * For a limit that is a share of the baseline, the margin covers after - (1 + share) before. */
 static int check_growth(const struct budgets *budgets, const struct budget_subject *subject,
@@ -470,12 +515,15 @@ static int check_growth(const struct budgets *budgets, const struct budget_subje
     const struct profile_heap *unseen = find_unseen(baseline);
     if (unseen == NULL)
         unseen = find_unseen(subject);
-    if (unseen != NULL || is_side_unknown(baseline) || is_side_unknown(subject)) {
+    enum budget_kind kind = result->budget->kind;
+    if (unseen != NULL || is_side_unknown(baseline, kind) || is_side_unknown(subject, kind)) {
         set_unknown(result, unseen != NULL ? profile_heap_why_unseen(unseen) : unknown_reason);
         return 0;
     }
-    sum_side(budgets, baseline, &before);
-    sum_side(budgets, subject, &after);
+    if (kind == BUDGET_ALLOCATED_GROWTH || kind == BUDGET_ALLOCATIONS_GROWTH)
+        return check_total_growth(subject, baseline, result);
+    sum_side(budgets, baseline, kind, &before);
+    sum_side(budgets, subject, kind, &after);
     culprits_free(&before.sum.culprits);
     if (sum_end(&after.sum, result) < 0)
         return -ENOMEM;
@@ -574,7 +622,7 @@ int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
         const struct budget *budget = &budgets->items[i];
         if (check_unprofiled(budget, subject, report) < 0)
             return -ENOMEM;
-        if (budget->kind == BUDGET_GROWTH) {
+        if (budget_is_growth(budget->kind)) {
             struct budget_result *result = add_result(report, budget, NULL);
             if (result == NULL)
                 return -ENOMEM;

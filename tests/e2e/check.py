@@ -70,6 +70,8 @@ def test_outcomes(directory):
         ((*growth, "--max-growth", f"{share:.3f}%"), "undecidable"),
         ((*growth, "--max-growth", "10k"), "fails"),
         ((*growth, "--max-growth", "1%"), "fails"),
+        ((*growth, "--max-peak-growth", "1%"), "fails"),
+        ((*growth, "--max-peak-growth", "500%"), "holds"),
     ]:
         found, result = state(*arguments, sampled)
         check(found == wanted, f"{arguments}: {found}, {result}")
@@ -77,6 +79,14 @@ def test_outcomes(directory):
             deciding = result["deciding_interval_bytes"]
             check(1 <= deciding < 4096, f"{arguments}: an interval of {deciding}")
     # Against itself nothing has grown. A copy may be another run: that there are samples is not denied.
+    # What was allocated is counted at any interval, and so is its growth.
+    for budget in "--max-allocated-growth", "--max-allocations-growth":
+        _, result = state(*growth, budget, "1G", sampled)
+        for value, wanted in ((result["value"], "holds"), (result["value"] - 1, "fails")):
+            found, again = state(*growth, budget, f"{value:.0f}", sampled)
+            check(found == wanted and again["exact"], f"{budget} {value}: {found}, {again}")
+        check(state(*growth, budget, "0.001%", sampled)[0] == "fails", f"{budget} as a share")
+        check(state("--baseline", sampled, budget, "0", sampled)[0] == "holds", f"{budget} beside itself")
     found, result = state("--baseline", sampled, "--max-growth", "0", sampled)
     check(found == "holds" and result["exact"] and result["high95"] == 0, f"against itself: {result}")
     copy = shutil.copy(os.path.join(sampled, "raw-trace"), os.path.join(directory, "copy"))
@@ -105,6 +115,7 @@ def test_exact(directory):
     _, report = judge("--max-live", "1G", "--max-peak", "1G", whole)
     live, peak = (int(result["value"]) for result in report["results"])
     growth = ("--baseline", before)
+    peak_before = int(judge("--max-peak", "1G", before)[1]["results"][0]["value"])
     for arguments, limit in [
         (("--max-live", "{}"), live),
         (("--max-peak", "{}"), peak),
@@ -112,6 +123,9 @@ def test_exact(directory):
         (("--max-leak", "module:added_leak={}"), live),
         (("--max-allocations", "{}"), 14000),
         ((*growth, "--max-growth", "{}"), 400000),
+        ((*growth, "--max-peak-growth", "{}"), peak - peak_before),
+        ((*growth, "--max-allocated-growth", "{}"), 400000),
+        ((*growth, "--max-allocations-growth", "{}"), 2000),
         (("--max-leak", "not_there={}"), 0),
     ]:
         for value, wanted in ((limit, "holds"), (limit - 1, "fails")):

@@ -32,7 +32,7 @@ static struct formatted amount_of(const struct budget_result *result, double val
 {
     return result->budget->kind == BUDGET_TEMPORARY
                ? format_share(100 * value)
-               : format_amount(value, result->budget->kind == BUDGET_ALLOCATIONS);
+               : format_amount(value, budget_counts_calls(result->budget->kind));
 }
 
 static struct formatted margin_of(const struct budget_result *result)
@@ -40,7 +40,7 @@ static struct formatted margin_of(const struct budget_result *result)
     return result->budget->kind == BUDGET_TEMPORARY
                ? format_share_margin(100 * result->value, 100 * result->low, 100 * result->high)
                : format_margin(result->value, result->low, result->high,
-                               result->budget->kind == BUDGET_ALLOCATIONS);
+                               budget_counts_calls(result->budget->kind));
 }
 
 void check_title(const struct budget_result *result, char *buffer, size_t size)
@@ -108,8 +108,8 @@ void check_subject(const struct profile *profile, const struct budget_result *re
 static bool has_culprits(const struct budget_result *result)
 {
     return result->state != BUDGET_HOLDS && result->budget->kind != BUDGET_TEMPORARY &&
-           result->budget->kind != BUDGET_ALLOCATIONS &&
-           (result->budget->kind != BUDGET_GROWTH || result->value > 0);
+           !budget_counts_calls(result->budget->kind) &&
+           (!budget_is_growth(result->budget->kind) || result->value > 0);
 }
 
 static void print_result(const struct check_page *page, const struct budget_result *result,

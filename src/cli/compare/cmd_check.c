@@ -41,8 +41,10 @@ static const char help[] =
     "  --max-temporary N%        share of allocations freed before their thread's next one\n"
     "  --max-leak PATTERN=SIZE   live bytes at the end in stacks with this function or\n"
     "                            module:FILE; * ? [ work as in file names; repeatable\n"
-    "  --baseline TRACE --max-growth SIZE|N%   growth of the live bytes at the end beyond the\n"
-    "                            baseline's\n"
+    "  --baseline TRACE          compare with this profile:\n"
+    "    --max-growth SIZE|N%    growth of the live bytes at the end\n"
+    "    --max-peak-growth SIZE|N%, --max-allocated-growth SIZE|N%,\n"
+    "    --max-allocations-growth N|N%   of the peak, of the bytes and calls ever allocated\n"
     "  --budgets FILE            read budgets from lines 'max-live = 64k',\n"
     "                            'suppress: leak:NAME  # reason' and '# comment' (docs/check.md)\n"
     "  --suppress 'leak:PATTERN # reason'      exclude matching stacks from the live bytes\n"
@@ -123,6 +125,9 @@ static const struct option_entry options[] = {
     BUDGET("max-temporary"),
     BUDGET("max-leak"),
     BUDGET("max-growth"),
+    BUDGET("max-peak-growth"),
+    BUDGET("max-allocated-growth"),
+    BUDGET("max-allocations-growth"),
     BUDGET("baseline"),
     {.name = "budgets", .kind = OPTION_CALL, .offset = 0, .take = take_budgets_file},
     OPTION_ENTRY_CALL("suppress", 0, struct request, budgets, take_suppression),
@@ -143,7 +148,7 @@ static const struct option_entry options[] = {
 static bool needs_baseline(const struct budgets *budgets)
 {
     for (size_t i = 0; i < budgets->count; i++)
-        if (budgets->items[i].kind == BUDGET_GROWTH)
+        if (budget_is_growth(budgets->items[i].kind))
             return true;
     return false;
 }
@@ -190,7 +195,9 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         return EXIT_UNDECIDABLE;
     }
     if (needs_baseline(&request->budgets) != (request->budgets.baseline != NULL)) {
-        fputs("heap_profile: --max-growth and --baseline go together\n", stderr);
+        fputs("heap_profile: --baseline and a limit of growth (--max-growth, --max-peak-growth,\n"
+              "--max-allocated-growth, --max-allocations-growth) go together\n",
+              stderr);
         return EXIT_UNDECIDABLE;
     }
     if (request->config.process_cmdline != NULL && request->command == NULL) {
