@@ -1115,6 +1115,27 @@ def left_of_runs(place):
     return sorted(name for name in os.listdir(place) if name.startswith("heap_profile-") and "latest" not in name)
 
 
+def test_commands_that_start_others():
+    """Of timeout, time and xargs, nobody means these: what they start is profiled, and comes first."""
+    commanded = os.path.join(BUILD, "tests/programs/commanded")
+    need("timeout", "xargs")
+    script = at("script")
+    with open(script, "w") as file:
+        file.write("hold 100 100000\n")
+    for words in (["timeout", "300", commanded], ["xargs", "-a", "/dev/null", "sh", "-c", f"exec {commanded} < {script}"],
+                  ["env", "A=b", commanded]):
+        outcome = run([TOOL, "host", "-i", "1", "-o", at("others"), "--", *words], env=TEMPORARY, stdin=b"hold 100 100000\n")
+        check(outcome.status == 0 and outcome.stdout.startswith(b"ok"), f"{words}: {outcome.status}, {outcome.stdout!r}")
+        said = b"starts another program" in outcome.stderr
+        check(said == (words[0] != "env"), f"{words}: {outcome.stderr!r}")
+        heap = json.loads(tool("report", "--json", at("others")).stdout)["heaps"]
+        held = [one for one in heap if one["total"]["space"]["estimate"] >= 10_000_000]
+        check(len(held) == 1, f"{words}: {[one['pid'] for one in heap]}")
+        first = tool("report", at("others")).stdout.decode()
+        check("10.0 MB was never freed: hold_block [commanded]" in first, f"{words}: {first[:600]}")
+        shutil.rmtree(at("others"))
+
+
 def test_clean():
     """clean lists profiles without a place of their own, and removes them if that is wanted."""
     place, cache = at("temporary"), at("cache")

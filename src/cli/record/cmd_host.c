@@ -3,11 +3,14 @@
  * verb's own messages go to standard error. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/cmd.h"
 #include "cli/options/heap_options.h"
 #include "cli/options/options.h"
+#include "cli/print/format.h"
 #include "cli/record/host_command.h"
+#include "util/base_name.h"
 
 static const char help[] =
     "usage: heap_profile host [options] -- COMMAND [ARGS]\n"
@@ -113,6 +116,31 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     return -1;
 }
 
+/* Return whether a command is one that starts another one as its child and waits for it: nobody
+ * means the first. (env, nice, nohup and stdbuf become the other one.) */
+static bool starts_another(const char *command)
+{
+    static const char *const names[] = {"timeout", "time", "xargs", "flock", "parallel"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(base_name(command), names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void follow_what_is_meant(struct request *request)
+{
+    struct host_command *host = &request->host;
+    if (host->follow_children || request->config.process_cmdline != NULL ||
+        !starts_another(host->command[0]))
+        return;
+    host->follow_children = true;
+    if (!host->finish.quiet)
+        format_printf(stderr,
+                      "heap_profile: %s starts another program, which is profiled, too, as by "
+                      "--follow-children\n",
+                      base_name(host->command[0]));
+}
+
 static int run(const struct host_command *request)
 {
     struct host_outcome outcome;
@@ -135,8 +163,10 @@ int cmd_host(int argc, char **argv)
     int code = parse_arguments(argc, argv, &request);
     if (code < 0 && request.print_config)
         code = heap_options_print(&request.config) ? 0 : HOST_PROFILER_FAILED;
-    if (code < 0)
+    if (code < 0) {
+        follow_what_is_meant(&request);
         code = run(&request.host);
+    }
     tracing_beside_free(request.host.beside);
     heap_config_clear(&request.config);
     return code;
