@@ -280,7 +280,8 @@ static void print_resident(const struct printer *printer)
         fputs(": not all of the heap was in memory.\n", printer->out);
         return;
     }
-    fprintf(printer->out, ", of which the heap's peak is %s",
+    fprintf(printer->out, ", of which the heap's peak%s is %s",
+            printer->heap->status.from_startup ? "" : " since the profile began",
             format_share(100 * peaks / rss).bytes);
     if (rss - peaks > REST_OF_RSS_BYTES && peaks < rss * 2 / 3) {
         fputs("; report --rss shows what the rest is for", printer->out);
