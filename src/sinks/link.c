@@ -29,6 +29,8 @@ struct sender_link {
     struct credentials_used used;
     char text[SENDER_ANSWER_BYTES_MAX + 1];
     size_t length, read_length;
+    bool is_too_long;   /* the answer was given up */
+    bool is_head_whole; /* of the answer */
     char failure[CURL_ERROR_SIZE];
     CURLcode result;
 };
@@ -150,11 +152,25 @@ static size_t take_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct sender_link *link = context;
     size_t length = size * count, room = SENDER_ANSWER_BYTES_MAX - link->length;
-    if (length > ANSWER_READ_BYTES_MAX - link->read_length)
+    if (length > ANSWER_READ_BYTES_MAX - link->read_length) {
+        link->is_too_long = true;
         return 0;
+    }
     link->read_length += length;
     memcpy(link->text + link->length, bytes, length < room ? length : room);
     link->length += length < room ? length : room;
+    return length;
+}
+
+/* Notice the head's end: curl takes an answer that ends before it for a whole one. */
+static size_t take_head(char *line, size_t size, size_t count, void *context)
+{
+    struct sender_link *link = context;
+    size_t length = size * count;
+    if (length >= 5 && memcmp(line, "HTTP/", 5) == 0)
+        link->is_head_whole = false;
+    else if (length > 0 && (line[0] == '\r' || line[0] == '\n'))
+        link->is_head_whole = true;
     return length;
 }
 
@@ -187,6 +203,8 @@ static int set_up(struct sender_link *link, struct error *error)
     SET(CURLOPT_POST, 1L);
     SET(CURLOPT_WRITEFUNCTION, take_answer);
     SET(CURLOPT_WRITEDATA, link);
+    SET(CURLOPT_HEADERFUNCTION, take_head);
+    SET(CURLOPT_HEADERDATA, link);
     SET(CURLOPT_ERRORBUFFER, link->failure);
 #undef SET
     return good ? 0 : error_set(error, -EINVAL, "libcurl lacks what the sinks need");
@@ -223,6 +241,7 @@ int sender_link_start(struct sender_link *link, const struct sink_message *messa
 {
     char *url = NULL;
     link->length = link->read_length = 0;
+    link->is_too_long = link->is_head_whole = false;
     link->failure[0] = '\0';
     int code = make_lines(link, message, error);
     if (code == 0 && asprintf(&url, "%s%s", link->url, message->target) < 0)
@@ -261,7 +280,11 @@ bool sender_link_finished(struct sender_link *link, struct sender_answer *answer
     if (link->state != LINK_FINISHED)
         return false;
     *answer = (struct sender_answer){.address = link->address, .failure = ""};
-    curl_easy_getinfo(link->easy, CURLINFO_RESPONSE_CODE, &answer->status);
+    /* The first line of an answer that is cut or has no end does not tell what the store did: a
+     * proxy may have written it. */
+    bool is_whole = link->result == CURLE_OK && link->is_head_whole;
+    if (is_whole)
+        curl_easy_getinfo(link->easy, CURLINFO_RESPONSE_CODE, &answer->status);
     curl_easy_getinfo(link->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     if (retry_after_s > 0 && retry_after_s < INT32_MAX)
         answer->retry_after_ms = (uint64_t)retry_after_s * 1000;
@@ -269,10 +292,12 @@ bool sender_link_finished(struct sender_link *link, struct sender_answer *answer
     credentials_hide(&link->used, link->text);
     answer->text = link->text;
     answer->length = link->length;
-    if (link->result != CURLE_OK) {
+    if (!is_whole) {
         credentials_hide(&link->used, link->failure);
-        answer->failure =
-            link->failure[0] != '\0' ? link->failure : curl_easy_strerror(link->result);
+        answer->failure = link->is_too_long          ? "the answer has no end (over 1 MiB)"
+                          : link->result == CURLE_OK ? "the answer ends in its head"
+                          : link->failure[0] != '\0' ? link->failure
+                                                     : curl_easy_strerror(link->result);
     }
     curl_easy_setopt(link->easy, CURLOPT_HTTPHEADER, NULL);
     credentials_forget(&link->lines, &link->used);

@@ -307,15 +307,27 @@ def test_hanging_answer():
     outage(["hang"])
 
 
-def test_cut_body():
-    """What was answered with 200 is taken, even if the answer's end is missing: it is not sent again."""
+def test_answers_without_end():
+    """Whatever its first line says, an answer that is cut or endless counts as failed. The message is sent again with
+    the same bytes and id, by which a store can tell that it has it."""
+    answers = ["cut head", "cut body", "flood taken", "flood head"]
     server = StandInPyroscope()
-    server.next_answers = ["cut body"]
+    server.next_answers = list(answers)
     sinks = Sinks(sink("grafana", "pyroscope", server.url))
     sinks.put()
-    check_figures(sinks.work()["grafana"], sent_messages=1, failures=0, spooled_messages=0)
-    check(len(server.requests) == 1, f"{len(server.requests)} requests")
+    figures = sinks.work()["grafana"]
+    check_figures(figures, sent_messages=1, failures=len(answers), spooled_messages=0, dropped_messages=0)
+    check(len(server.requests) == len(answers) + 1, f"{len(server.requests)} requests")
+    check(len({body for _, _, body in server.requests}) == 1, "the same bytes")
+    check(len(server.taken) == 1 and not server.problems, f"taken once: {server.problems}")
     sinks.close()
+    server.close()
+
+
+def test_endless_answer_is_told():
+    def told(figures):
+        check("the answer has no end" in figures["last_error"], f"error: {figures['last_error']}")
+    outage(["flood taken"], told)
 
 
 def test_refused_message():

@@ -28,8 +28,9 @@ class StandIn:
     """Listens on a free port of the loopback interface until close().
 
     next_answers: what happens to the next requests, instead of being taken: (status, headers, body),
-    "cut" (close in the middle of the head of the answer), "cut body" (200, and half of its body),
-    "garbage" (no HTTP), "flood" (an endless body), "hang" (no answer until close()).
+    "cut" (close in the middle of the first line), "cut head" (200, and half of the head), "cut body" (200, and half of
+    its body), "garbage" (no HTTP), "flood" (an endless body), "flood taken" (the same with 200), "flood head" (200 and
+    an endless head), "hang" (no answer until close()).
     """
 
     answer_type = "application/json"
@@ -128,10 +129,17 @@ class StandIn:
             request.wfile.write(b"HTTP/1.1 200 O")
         elif how == "cut body":
             request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")
+        elif how == "cut head":
+            request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-")
         elif how == "garbage":
             request.wfile.write(b"\x00\xff" * 5000)
-        elif how == "flood":
-            request.wfile.write(b"HTTP/1.1 500 No\r\nTransfer-Encoding: chunked\r\n\r\n")
+        elif how == "flood head":
+            request.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            while not self.ended.is_set():
+                request.wfile.write(b"X-More: " + b"x" * 1000 + b"\r\n")
+        elif how in ("flood", "flood taken"):
+            first = b"HTTP/1.1 200 OK\r\n" if how == "flood taken" else b"HTTP/1.1 500 No\r\n"
+            request.wfile.write(first + b"Transfer-Encoding: chunked\r\n\r\n")
             while not self.ended.is_set():
                 request.wfile.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
         elif how == "hang":
