@@ -4,17 +4,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "util/process_cgroup.h"
 #include "util/process_files.h"
+#include "util/process_rights.h"
+#include "util/regular_file.h"
 
 #define ENVIRONMENT_BYTES_MAX ((size_t)256 << 10)
 
@@ -101,35 +101,34 @@ size_t labels_with(const struct labels *labels, const struct period_label *more,
 
 /* --- version --- */
 
-/* Read the first line of a regular file inside the process's own root: a symlink in a container
- * leads to the container's files, never to ours. */
-static void set_from_file(struct labels *labels, pid_t pid, const char *file)
+/* Read the first line of a file below the process's own root: a link in a container leads to the
+ * container's files, never to ours. */
+static void set_from_file(struct labels *labels, const struct process_rights *rights, pid_t pid,
+                          const char *file)
 {
-    char root[32], text[LABEL_VALUE_BYTES];
+    char text[LABEL_VALUE_BYTES];
     struct stat status;
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    snprintf(root, sizeof(root), "/proc/%d/root", (int)process_living_thread(pid));
-    int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int fd = directory < 0 ? -1 : (int)syscall(SYS_openat2, directory, file, &how, sizeof(how));
-    if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
+    int root = regular_file_root_of(pid);
+    int fd = root < 0 ? root : process_rights_open(rights, root, file, 0, &status);
+    if (fd >= 0) {
         ssize_t length = read(fd, text, sizeof(text) - 1);
         text[length > 0 ? length : 0] = '\0';
         text[strcspn(text, "\r\n")] = '\0';
         labels_set(labels, "version", text);
-    }
-    if (fd >= 0)
         close(fd);
-    if (directory >= 0)
-        close(directory);
+    }
+    if (root >= 0)
+        close(root);
 }
 
-static void set_from_environment(struct labels *labels, pid_t pid, const char *name)
+static void set_from_environment(struct labels *labels, const struct process_rights *rights,
+                                 pid_t pid, const char *name)
 {
     char *text = malloc(ENVIRONMENT_BYTES_MAX);
     size_t name_length = strlen(name);
-    ssize_t length =
-        text != NULL ? process_file_read(pid, "environ", text, ENVIRONMENT_BYTES_MAX) : -1;
+    ssize_t length = text != NULL ? process_rights_read_memory(rights, pid, "environ", text,
+                                                               ENVIRONMENT_BYTES_MAX)
+                                  : -1;
     for (ssize_t at = 0; at < length;) {
         const char *entry = text + at;
         if (strncmp(entry, name, name_length) == 0 && entry[name_length] == '=') {
@@ -139,6 +138,18 @@ static void set_from_environment(struct labels *labels, pid_t pid, const char *n
         at += (ssize_t)strlen(entry) + 1;
     }
     free(text);
+}
+
+static void set_version(struct labels *labels, const struct program_config *program, pid_t pid)
+{
+    struct process_rights rights = {0};
+    process_rights_read(&rights, pid);
+    if (program->version_file != NULL)
+        set_from_file(labels, &rights, pid, program->version_file);
+    if (program->version_env != NULL)
+        set_from_environment(labels, &rights, pid, program->version_env);
+    if (program->version != NULL)
+        labels_set(labels, "version", program->version);
 }
 
 /* --- facts --- */
@@ -176,12 +187,7 @@ static void set_program(struct labels *labels, const struct program_config *prog
         return;
     if (program->service != NULL)
         labels_set(labels, "service_name", program->service);
-    if (program->version_file != NULL)
-        set_from_file(labels, pid, program->version_file);
-    if (program->version_env != NULL)
-        set_from_environment(labels, pid, program->version_env);
-    if (program->version != NULL)
-        labels_set(labels, "version", program->version);
+    set_version(labels, program, pid);
 }
 
 void labels_describe(struct labels *labels, const struct collector_config *config,

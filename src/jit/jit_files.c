@@ -17,6 +17,7 @@ static void read_status(struct jit_files *files)
     struct process_status status;
     if (process_status_read(files->pid, &status) < 0)
         return;
+    process_rights_read(&files->rights, files->pid);
     for (int i = 0; i < 4; i++)
         files->uids[i] = status.uid[i];
     if (status.inner_pid != 0)
@@ -29,7 +30,6 @@ void jit_files_open(struct jit_files *files, pid_t pid)
     for (int i = 0; i < 4; i++)
         files->uids[i] = (uid_t)-1;
     read_status(files);
-    files->shares_root = regular_file_shares_root(pid);
 }
 
 void jit_files_close(struct jit_files *files)
@@ -46,12 +46,11 @@ void jit_files_close(struct jit_files *files)
 static int open_of_process(const struct jit_files *files, const char *path, struct stat *status)
 {
     int root = regular_file_root_of(files->pid);
-    if (root < 0 && files->shares_root)
-        root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (root < 0)
+    if (root < 0 && !files->rights.shares_root)
         return root;
-    int fd = regular_file_open_below(root, path, O_NOFOLLOW, status);
-    close(root);
+    int fd = process_rights_open(&files->rights, root, path, O_NOFOLLOW, status);
+    if (root >= 0)
+        close(root);
     return fd;
 }
 

@@ -6,7 +6,7 @@
  *
  * Their names are known to everybody who can write to /tmp. So links are not followed, and opening
  * never blocks. Only regular files of the process's user are used, and files of root if everybody
- * may read them.
+ * may read them; and only if the process itself could open them.
  */
 #ifndef HEAPPROFD_JIT_JIT_FILES_H
 #define HEAPPROFD_JIT_JIT_FILES_H
@@ -14,14 +14,15 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "util/process_rights.h"
+
 #define JIT_FILES_REMARK_BYTES 256
 
 struct jit_files {
-    pid_t pid;        /* in our namespace */
-    pid_t inner_pid;  /* in its own namespace; 0: unknown */
-    uid_t uids[4];    /* of its user: real, effective, saved, file system */
-    bool shares_root; /* it sees our file system: its files can be opened by path after it has ended
-                       */
+    pid_t pid;                           /* in our namespace */
+    pid_t inner_pid;                     /* in its own namespace; 0: unknown */
+    uid_t uids[4];                       /* of its user: real, effective, saved, file system */
+    struct process_rights rights;        /* with which its files are opened, also after its end */
     int map_fd, dump_fd;                 /* -1: none */
     char remark[JIT_FILES_REMARK_BYTES]; /* which file was refused, and why; "": none */
 };

@@ -10,6 +10,7 @@
 
 #include "symbols/debuginfod.h"
 #include "util/clock.h"
+#include "util/process_rights.h"
 #include "util/regular_file.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug"
@@ -19,9 +20,11 @@ struct search {
     uint64_t deadline_ms; /* CLOCK_MONOTONIC */
     struct program_file *program;
     struct program_debug_file *debug;
-    char directory[PATH_MAX]; /* of the program; "": unknown */
-    int root;                 /* of the process, if it is not ours; else -1 */
-    uid_t owner;              /* of the program */
+    char directory[PATH_MAX];     /* of the program; "": unknown */
+    int root;                     /* of the process, if it is not ours; else -1 */
+    uid_t owner;                  /* of the program */
+    bool is_of_process;           /* false: the program is a file that our user named */
+    struct process_rights rights; /* of the process */
 };
 
 /* --- the places --- */
@@ -31,7 +34,7 @@ static void find_directory(struct search *search)
 {
     char link[32];
     struct stat status;
-    int pid = 0, end = 0;
+    int pid = 0;
     snprintf(link, sizeof(link), "/proc/self/fd/%d", search->file->fd);
     ssize_t length = readlink(link, search->directory, sizeof(search->directory) - 1);
     search->directory[length > 0 ? length : 0] = 0;
@@ -39,13 +42,16 @@ static void find_directory(struct search *search)
     *(slash != NULL ? slash : search->directory) = 0;
     search->owner = fstat(search->file->fd, &status) == 0 ? status.st_uid : 0;
     search->root = -1;
-    if (sscanf(search->file->path, "/proc/%d/exe%n", &pid, &end) == 1 && end > 0 &&
-        !regular_file_shares_root(pid))
-        search->root = regular_file_root_of(pid);
+    search->is_of_process = sscanf(search->file->path, "/proc/%d/", &pid) == 1;
+    if (search->is_of_process) {
+        process_rights_read(&search->rights, pid);
+        if (!regular_file_shares_root(pid))
+            search->root = regular_file_root_of(pid);
+    }
 }
 
 /* Return whether the owner of the program may read the file. Else a link would let a user's program
- * show the daemon's reader files that the user may not read. */
+ * that root runs show the daemon's reader files that the user may not read. */
 static bool may_be_shown(const struct search *search, const struct stat *status)
 {
     return status->st_uid == search->owner || (status->st_mode & S_IROTH) != 0;
@@ -79,8 +85,8 @@ static bool try_file(struct search *search, int fd, const char *path)
 static bool try_place(struct search *search, int root, const char *path)
 {
     struct stat status;
-    int fd = root < 0 ? regular_file_open(path, &status)
-                      : regular_file_open_below(root, path, 0, &status);
+    int fd = search->is_of_process ? process_rights_open(&search->rights, root, path, 0, &status)
+                                   : regular_file_open(path, &status);
     if (fd >= 0 && !may_be_shown(search, &status)) {
         close(fd);
         return false;

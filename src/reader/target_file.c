@@ -34,7 +34,7 @@ static int open_mapped(const struct target_mapping *mapping, struct stat *status
              (unsigned long long)mapping->end);
     if (!mapping->has_build_id && !has_its_name(link, mapping->path))
         return -1;
-    return regular_file_open(link, status);
+    return process_rights_open_mapped(mapping->rights, link, status);
 }
 
 static int open_in_root(const struct target_mapping *mapping, struct stat *status)
@@ -42,7 +42,7 @@ static int open_in_root(const struct target_mapping *mapping, struct stat *statu
     int root = regular_file_root_of(mapping->pid);
     if (root < 0)
         return -1;
-    int fd = regular_file_open_below(root, mapping->path, 0, status);
+    int fd = process_rights_open(mapping->rights, root, mapping->path, 0, status);
     close(root);
     return fd;
 }
@@ -62,12 +62,14 @@ int target_file_open(const struct target_mapping *mapping, enum target_file_way 
     int fd = -1;
     if (mapping->path[0] != '/')
         return -1;
+    process_rights_read(mapping->rights, mapping->pid);
     if (way == TARGET_FILE_MAPPED && mapping->pid > 0)
         fd = open_mapped(mapping, status);
     else if (way == TARGET_FILE_IN_ROOT && mapping->pid > 0)
         fd = open_in_root(mapping, status);
-    else if (way == TARGET_FILE_BY_PATH && (mapping->has_build_id || mapping->shares_root) &&
+    else if (way == TARGET_FILE_BY_PATH &&
+             (mapping->has_build_id || mapping->rights->shares_root) &&
              (mapping->pid <= 0 || !has_root(mapping->pid)))
-        fd = regular_file_open(mapping->path, status);
+        fd = process_rights_open(mapping->rights, -1, mapping->path, 0, status);
     return fd < 0 ? -1 : fd;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Opens files that a profiled process has mapped. The process may lie about them: only regular
- * files are opened, and only with our own rights.
+ * files are opened, and what it names, with its rights (util/process_rights.h).
  */
 #ifndef HEAPPROFD_READER_TARGET_FILE_H
 #define HEAPPROFD_READER_TARGET_FILE_H
@@ -11,14 +11,15 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "util/process_rights.h"
+
 /* A mapping as the process describes it. */
 struct target_mapping {
     pid_t pid;        /* 0: it has ended */
     const char *path; /* as the process reports it */
     uint64_t start, end;
-    bool has_build_id; /* the opened file will be checked against it */
-    bool shares_root;  /* during its lifetime its paths led to our files: regular_file_shares_root()
-                        */
+    bool has_build_id;             /* the opened file will be checked against it */
+    struct process_rights *rights; /* while the process lives, each opening reads them again */
 };
 
 /* The ways to the file, best first. */

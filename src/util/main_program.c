@@ -16,6 +16,7 @@
 #include "util/base_name.h"
 #include "util/process_files.h"
 #include "util/process_maps.h"
+#include "util/process_rights.h"
 
 #define ARGUMENTS_BYTES 16384
 #define ARGUMENTS_MAX 64
@@ -102,8 +103,12 @@ static void read_argument(pid_t pid, char *path, size_t size)
 static bool make_path(char path[PATH_MAX], pid_t pid, const struct process_map *map)
 {
     struct stat status;
+    struct process_rights rights = {0};
     pid_t living = process_living_thread(pid);
-    for (int way = 0; way < 3; way++) {
+    process_rights_read(&rights, pid);
+    /* What the path leads to is another file if the process likes, and is opened with our rights.
+     */
+    for (int way = 0; way < (rights.has_ours ? 3 : 1); way++) {
         int length = way == 0 ? snprintf(path, PATH_MAX, "/proc/%d/map_files/%" PRIx64 "-%" PRIx64,
                                          (int)living, map->start, map->end)
                      : way == 1

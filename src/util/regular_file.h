@@ -14,10 +14,16 @@ int regular_file_open(const char *path, struct stat *status);
 
 /*
  * Open `path` as if chrooted into the directory `root` (a descriptor): absolute links and ".." stay
- * below it. With O_NOFOLLOW in `flags` a link as the last component is an error (-ELOOP); other
- * flags have no effect. Kernels before 5.6 resolve absolute links outside of `root`.
+ * below it, and links of /proc lead nowhere. With O_NOFOLLOW in `flags` a link as the last
+ * component is an error (-ELOOP); other flags have no effect. For a file that a process chose, see
+ * process_rights.h.
  */
 int regular_file_open_below(int root, const char *path, int flags, struct stat *status);
+
+/* The two halves: find anything with O_PATH, which opens nothing; then open it, if it is a regular
+ * file. The second closes the first's descriptor. */
+int regular_file_find_below(int root, const char *path, int flags);
+int regular_file_open_found(int found, struct stat *status);
 
 /* Return whether both paths lead to the same regular file. */
 bool regular_file_is_same(const char *one, const char *other);

@@ -11,7 +11,7 @@ import harness
 from daemon import ALICE
 
 # From linux/fuse.h.
-READ, WRITE, FLUSH = 15, 16, 25
+LOOKUP, READ, WRITE, FLUSH = 1, 15, 16, 25
 
 
 class BlockingFile:

@@ -18,6 +18,7 @@ import tempfile
 import time
 
 import harness
+from blocking_file import LOOKUP, BlockingFile
 from daemon import (
     ALICE, BOB, LIBRARY, PATIENCE, Commanded, Daemon, Session, as_user, ask_as, figure, heap_of, need_root, own_name,
     reachable, scene, wait_for,
@@ -336,6 +337,60 @@ def test_choice_of_programs():
         first = collector.periods(early.pid)[-1]["labels"]
         check((first["service_name"], first["version"]) == (f"{prefix}_a1", "7.1"), f"labels {first}")
         check(not collector.periods(late[2].pid), "periods of an excluded program")
+
+
+def test_version_file_of_a_user():
+    """A program's version file is read with the rights of the program's user, wherever its path leads; a path that
+    leads to a server that never answers delays nobody."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        secret = os.path.join(directory, "secret")
+        with open(secret, "w") as file:
+            file.write("root:*:20228\n")
+        os.chmod(secret, 0o600)
+        his = os.path.join(directory, "his")
+        os.mkdir(his)
+        blocking = BlockingFile(directory, LOOKUP)
+        leads_to = {
+            "own": None, "secret": secret, "proc": f"/proc/{os.getpid()}/environ", "self": "/proc/self/maps",
+            "fifo": os.path.join(his, "fifo"), "fuse": os.path.join(blocking.mountpoint, "file"),
+        }
+        os.mkfifo(leads_to["fifo"], 0o666)
+        names = {kind: own_name(f"v{kind}") for kind in leads_to}
+        text = EXACT
+        for kind, target in leads_to.items():
+            path = os.path.join(his, kind + ".version")
+            text += f"[program {names[kind]}]\nversion_file = {path}\n"
+            if target is None:
+                with open(path, "w") as file:
+                    file.write("1.2\n")
+                os.chmod(path, 0o600)
+                os.chown(path, BOB, BOB)
+            else:
+                os.symlink(target, path)
+        try:
+            processes = {kind: Commanded(daemon.environment, name, directory, user=BOB) for kind, name in names.items()}
+            collector = Collector(daemon, directory, text)
+
+            def all_in():
+                for process in processes.values():
+                    process.wake()
+                return {process.pid for process in processes.values()} <= daemon.profiled_pids()
+
+            wait_for("the programs", all_in)
+            for process in processes.values():
+                process.tell("hold 10 1000")
+            wait_for("their periods", lambda: all(collector.periods(process.pid) for process in processes.values()))
+            versions = {kind: collector.periods(process.pid)[0]["labels"].get("version")
+                        for kind, process in processes.items()}
+            for process in processes.values():
+                check(process.end() == 0, "a program failed")
+            collector.end()
+        finally:
+            blocking.let_go()
+        check(blocking.blocked > 0, "the path was followed")
+        check(versions == {**dict.fromkeys(leads_to), "own": "1.2"}, f"versions {versions}")
 
 
 @contextlib.contextmanager

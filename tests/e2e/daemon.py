@@ -92,7 +92,7 @@ class Daemon:
 class Commanded:
     """A preloaded program that obeys commands."""
 
-    def __init__(self, environment, name=None, directory=None, preload=True):
+    def __init__(self, environment, name=None, directory=None, preload=True, user=None):
         path = program("commanded")
         if name:
             copy = os.path.join(directory, name)
@@ -101,7 +101,8 @@ class Commanded:
             path = copy
         environment = {**environment, **({"LD_PRELOAD": LIBRARY} if preload else {})}
         self.process = subprocess.Popen(
-            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
+            **(as_user(user) if user is not None else {})
         )
         self.pid = self.process.pid
         self.tell("hold 1 1")

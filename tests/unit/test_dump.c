@@ -114,6 +114,9 @@ static struct profile *read_back(int fd)
     return profile;
 }
 
+/* Of a process that has ended and saw our files. */
+static struct process_rights own_rights = {.has_ours = true, .shares_root = true};
+
 static struct profile *dump(struct scene *scene, void (*pause)(void *context),
                             char *const *skipped_prefixes)
 {
@@ -121,7 +124,8 @@ static struct profile *dump(struct scene *scene, void (*pause)(void *context),
     struct dump_files *files = dump_files_open(pause, scene);
     struct trace_writer *writer = trace_writer_open(fd);
     struct dump_request request = {
-        .shares_root = true, .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
+        .rights = &own_rights,
+        .status = {.pid = FIXTURE_PID, .exit_status = -1, .timestamp_ns = 1}};
     assert_true(fd >= 0 && files != NULL && writer != NULL);
     dump_files_skip(files, skipped_prefixes);
     assert_int_equal(0, dump_write(writer, files, scene->ledger, &request));

@@ -10,13 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "reader/target_file.h"
 #include "util/regular_file.h"
+#include "util/seccomp_program.h"
 
 static char top[64], outside[96], root_path[96];
 static int root;
@@ -100,6 +104,77 @@ static void test_links_and_dots_stay_below_the_root(void **state)
     assert_int_equal(-ELOOP, regular_file_open_below(root, "/good", O_NOFOLLOW, &status));
 }
 
+/* Refuse openat2(), as an old kernel does or a filter of system calls. */
+static void refuse_openat2(unsigned error)
+{
+    struct sock_filter filter[] = {
+        SECCOMP_LOAD(nr),
+        SECCOMP_JUMP(BPF_JEQ, SYS_openat2, 0, 1),
+        SECCOMP_RETURN(SECCOMP_RET_ERRNO | error),
+        SECCOMP_RETURN(SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0);
+}
+
+/* Return the number of the first wrong answer, or 0. */
+static int wrong_below(unsigned error)
+{
+    static const struct {
+        const char *path;
+        int flags, expected;
+    } asked[] = {
+        {"/good", 0, 0},
+        {"good", 0, 0},
+        {"/../inside", 0, 0},
+        {"/./deep/../deep/.././inside", 0, 0},
+        {"/deep/up", 0, 0},
+        {"/absolute", 0, -ENOENT},
+        {"/relative", 0, -ENOENT},
+        {"/../secret", 0, -ENOENT},
+        {"/good", O_NOFOLLOW, -ELOOP},
+        {"/inside", O_NOFOLLOW, 0},
+        {"/round", 0, -ELOOP},
+        {"/inside/below", 0, -ENOTDIR},
+        {"/deep", 0, -EINVAL},
+        {"/", 0, -EINVAL},
+    };
+    char path[128];
+    struct stat status;
+    refuse_openat2(error);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        int fd = regular_file_open_below(root, asked[i].path, asked[i].flags, &status);
+        if ((fd >= 0 ? 0 : fd) != asked[i].expected)
+            return (int)i + 1;
+        close(fd);
+    }
+    snprintf(path, sizeof(path), "/magic%s", outside);
+    if (regular_file_open_below(root, path, 0, &status) != -ENOENT)
+        return 100;
+    /* Nothing stays open. */
+    int lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return lowest > root + 1 ? 101 : 0;
+}
+
+static void test_links_stay_below_the_root_without_openat2(void **state)
+{
+    static const unsigned errors[] = {EPERM, ENOSYS};
+    (void)state;
+    assert_int_equal(0, mkdirat(root, "deep", 0755));
+    link_in_root("deep/up", "../../../inside");
+    link_in_root("round", "round");
+    for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0)
+            _exit(wrong_below(errors[i]));
+        assert_int_equal(child, waitpid(child, &status, 0));
+        assert_true(WIFEXITED(status));
+        assert_int_equal(0, WEXITSTATUS(status));
+    }
+}
+
 static void test_nothing_but_regular_files_is_opened(void **state)
 {
     char fifo[128];
@@ -137,8 +212,12 @@ static void test_the_mapped_file_is_opened(void **state)
     unlink(path);
     strcpy(text, "second");
     write_file(path, text);
-    struct target_mapping mapping = {
-        .pid = getpid(), .path = path, .start = (uintptr_t)memory, .end = (uintptr_t)memory + 4096};
+    struct process_rights rights = {0};
+    struct target_mapping mapping = {.pid = getpid(),
+                                     .path = path,
+                                     .start = (uintptr_t)memory,
+                                     .end = (uintptr_t)memory + 4096,
+                                     .rights = &rights};
     assert_int_equal('s', first_byte(target_file_open(&mapping, TARGET_FILE_IN_ROOT, &status)));
     /* The target's root is visible: our own view is not used. */
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_BY_PATH, &status));
@@ -149,10 +228,11 @@ static void test_the_mapped_file_is_opened(void **state)
     mapping.path = "/another/name";
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_MAPPED, &status));
     /* In a container the path leads elsewhere, and nothing shows whether the file is the same. */
-    mapping = (struct target_mapping){.path = path};
+    struct process_rights unknown = {.has_ours = true};
+    mapping = (struct target_mapping){.path = path, .rights = &unknown};
     assert_int_equal(-1, target_file_open(&mapping, TARGET_FILE_BY_PATH, &status));
-    mapping.shares_root = regular_file_shares_root(getpid());
-    assert_true(mapping.shares_root);
+    mapping.rights = &rights;
+    assert_true(rights.shares_root && rights.has_ours);
     assert_int_equal('s', first_byte(target_file_open(&mapping, TARGET_FILE_BY_PATH, &status)));
     munmap(memory, 4096);
 }
@@ -161,6 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_links_and_dots_stay_below_the_root),
+        cmocka_unit_test(test_links_stay_below_the_root_without_openat2),
         cmocka_unit_test(test_nothing_but_regular_files_is_opened),
         cmocka_unit_test(test_the_mapped_file_is_opened),
     };

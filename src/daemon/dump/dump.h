@@ -13,6 +13,7 @@
 #include "trace/config/trace_config.h"
 #include "trace/losses.h"
 #include "trace/write/trace_writer.h"
+#include "util/process_rights.h"
 
 /* The symbol files that dumps have opened. All dumps of a session share them. */
 struct dump_files;
@@ -33,7 +34,7 @@ void dump_files_close(struct dump_files *files);
 /* Have the file reader read the symbols of the tree's modules from *prepared on, as far as it can
  * without our waiting. The next dump then finds them read. */
 void dump_files_prepare(struct dump_files *files, const struct callsite_tree *tree,
-                        size_t *prepared, pid_t pid, bool shares_root);
+                        size_t *prepared, pid_t pid, struct process_rights *rights);
 
 struct dump_request {
     /* What the dumps say about the process. The dump fills in a heap's name, intervals, sample
@@ -43,7 +44,7 @@ struct dump_request {
     uint64_t start_ms;
     /* A living process whose view of the file system is used; 0: our own. */
     pid_t root_pid;
-    bool shares_root; /* as in struct target_mapping */
+    struct process_rights *rights; /* as in struct target_mapping */
     /* Exact totals of each heap, RING_HEAPS_MAX entries; NULL: unknown. */
     const struct ring_heap_totals *heap_totals;
     /* Name of the empty dump of a process without heaps; NULL: libc.malloc. */

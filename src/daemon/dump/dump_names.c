@@ -213,7 +213,7 @@ static void find_names(struct dump *dump, struct dump_file *file)
                                            .start = file->start,
                                            .end = file->end,
                                            .has_build_id = file->build_id_length > 0,
-                                           .shares_root = dump->request->shares_root};
+                                           .rights = dump->request->rights};
     struct reader_file passed = passed_file(file);
     int code = -EBADF;
     qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), compare_addresses);
@@ -236,14 +236,14 @@ static void find_names(struct dump *dump, struct dump_file *file)
 
 /* Have the reader read the symbols of a module's file. Return false if it is busy. */
 static bool prepare(struct dump_files *files, const struct callsite_module *module, pid_t pid,
-                    bool shares_root)
+                    struct process_rights *rights)
 {
     const struct target_mapping mapping = {.pid = pid,
                                            .path = module->path,
                                            .start = module->start,
                                            .end = module->end,
                                            .has_build_id = module->build_id_length > 0,
-                                           .shares_root = shares_root};
+                                           .rights = rights};
     struct dump_file *file = file_of(files, module);
     struct stat status;
     if (file == NULL || file->is_at_reader || file->is_prepared)
@@ -260,10 +260,10 @@ static bool prepare(struct dump_files *files, const struct callsite_module *modu
 }
 
 void dump_files_prepare(struct dump_files *files, const struct callsite_tree *tree,
-                        size_t *prepared, pid_t pid, bool shares_root)
+                        size_t *prepared, pid_t pid, struct process_rights *rights)
 {
     while (*prepared < tree->module_count && file_reader_is_idle() &&
-           prepare(files, &tree->modules[*prepared], pid, shares_root))
+           prepare(files, &tree->modules[*prepared], pid, rights))
         ++*prepared;
 }
 

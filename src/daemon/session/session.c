@@ -371,7 +371,7 @@ static void prepare_names(struct session *session, struct target *target)
 {
     if (session->of_command && target->has_ring)
         dump_files_prepare(session->files, ledger_callsites(target->ledger),
-                           &target->modules_prepared, target->info.pid, target->shares_root);
+                           &target->modules_prepared, target->info.pid, &target->rights);
 }
 
 uint64_t session_poll(struct session *session)

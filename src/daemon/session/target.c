@@ -15,7 +15,6 @@
 #include "util/clock.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
-#include "util/regular_file.h"
 #include "util/remark.h"
 #include "wire/attached_params.h"
 
@@ -48,7 +47,7 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     target->clock_ahead_ms = process_info_clock_ahead_ms(info->pid);
     target->totals.client_state = RING_CLIENT_RUNNING;
     target->ledger = ledger_open(target->interval_bytes);
-    target->shares_root = regular_file_shares_root(info->pid);
+    process_rights_read(&target->rights, info->pid);
     target->non_module_code = non_module_code_open(info->pid);
     target->has_ring = target->ledger != NULL &&
                        ring_reader_open(&target->reader, ring_name, data_bytes, memfd) == 0;
@@ -706,7 +705,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .status = make_status(target, end, &texts),
         .start_ms = target->start_ms,
         .root_pid = end->running ? target->info.pid : 0,
-        .shares_root = target->shares_root,
+        .rights = &target->rights,
         .heap_totals = target->heap_totals,
         .stack_mode = target->config->stack_mode,
         .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,

@@ -24,17 +24,18 @@
 #include "daemon/walk/finish_walk.h"
 #include "daemon/walk/non_module_code.h"
 #include "trace/write/trace_writer.h"
+#include "util/process_rights.h"
 #include "wire/handshake.h"
 
 struct target {
     struct process_info info;
     const struct heap_config *config;
-    uint64_t start_ms;       /* CLOCK_MONOTONIC_COARSE */
-    int64_t clock_ahead_ms;  /* that of the process, of ours */
-    bool shares_root;        /* at the time that it joined: as in struct target_mapping */
-    size_t modules_prepared; /* see dump_files_prepare() */
-    int pidfd;               /* readable once the process is dead */
-    int image_fd;            /* from process_image_open(); -1: none */
+    uint64_t start_ms;            /* CLOCK_MONOTONIC_COARSE */
+    int64_t clock_ahead_ms;       /* that of the process, of ours */
+    struct process_rights rights; /* as in struct target_mapping */
+    size_t modules_prepared;      /* see dump_files_prepare() */
+    int pidfd;                    /* readable once the process is dead */
+    int image_fd;                 /* from process_image_open(); -1: none */
     uint64_t left_ns; /* CLOCK_MONOTONIC_COARSE, before the profiler left the process running; 0:
                          it has not */
     enum handshake_origin origin;

@@ -11,7 +11,7 @@
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/keyed_hash.h"
-#include "util/regular_file.h"
+#include "util/process_rights.h"
 
 /* Deeper stacks lose their outer frames, as in the client. */
 #define FRAMES_MAX 1024u
@@ -42,7 +42,7 @@ struct module_file {
 
 struct walk_finisher {
     pid_t pid;
-    bool shares_root;
+    struct process_rights rights;
     struct module_file *files; /* by the module's index in the tree */
     size_t file_count, file_capacity;
     uint64_t begun_ns, spent_ns; /* start, and time spent opening files */
@@ -65,7 +65,7 @@ struct walk_finisher *walk_finisher_open(pid_t pid)
     if (finisher == NULL)
         return NULL;
     finisher->pid = pid;
-    finisher->shares_root = regular_file_shares_root(pid);
+    process_rights_read(&finisher->rights, pid);
     finisher->begun_ns = clock_read_ns(CLOCK_MONOTONIC);
     finisher->stack = calloc(1, sizeof(*finisher->stack) + FRAMES_MAX * sizeof(uint64_t));
     if (finisher->stack == NULL) {
@@ -108,7 +108,7 @@ static struct unwind_file *file_of(struct walk_finisher *finisher, const struct 
         OPENING_NS_AT_FIRST + (now_ns - finisher->begun_ns) / OPENING_TIME_PART)
         return NULL;
     known->was_opened = true;
-    known->file = unwind_file_acquire(finisher->pid, finisher->shares_root, &tree->modules[module]);
+    known->file = unwind_file_acquire(finisher->pid, &finisher->rights, &tree->modules[module]);
     finisher->spent_ns += clock_read_ns(CLOCK_MONOTONIC) - now_ns;
     return known->file;
 }
@@ -123,7 +123,7 @@ static const struct frame_rule *rule_at(struct walk *walk, uint64_t pc)
     const struct callsite_module *module = &walk->tree->modules[index];
     const struct frame_machine *machine = &walk->machine;
     const struct unwind_lookup lookup = {.pid = walk->finisher->pid,
-                                         .shares_root = walk->finisher->shares_root,
+                                         .rights = &walk->finisher->rights,
                                          .module = module,
                                          .words = machine->stack,
                                          .word_count =

@@ -105,7 +105,7 @@ static bool read_module(struct non_module_code *code, const struct code_range *r
                                            .path = path,
                                            .start = range->start,
                                            .end = range->end,
-                                           .shares_root = code->jit.shares_root};
+                                           .rights = &code->jit.rights};
     struct reader_segment segment;
     *module = (struct callsite_module){
         .start = range->start, .end = range->end, .file_offset = range->offset};

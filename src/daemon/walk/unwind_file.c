@@ -101,11 +101,11 @@ static bool is_same(const struct unwind_file *file, const struct stat *status,
            memcmp(file->build_id, module->build_id, module->build_id_length) == 0;
 }
 
-static struct target_mapping mapping_of(pid_t pid, bool shares_root,
+static struct target_mapping mapping_of(pid_t pid, struct process_rights *rights,
                                         const struct callsite_module *module)
 {
     return (struct target_mapping){.pid = pid,
-                                   .shares_root = shares_root,
+                                   .rights = rights,
                                    .path = module->path,
                                    .start = module->start,
                                    .end = module->end,
@@ -129,10 +129,10 @@ static struct unwind_file *find_or_open(int fd, const struct stat *status,
     return file;
 }
 
-struct unwind_file *unwind_file_acquire(pid_t pid, bool shares_root,
+struct unwind_file *unwind_file_acquire(pid_t pid, struct process_rights *rights,
                                         const struct callsite_module *module)
 {
-    const struct target_mapping mapping = mapping_of(pid, shares_root, module);
+    const struct target_mapping mapping = mapping_of(pid, rights, module);
     struct unwind_file *file = NULL;
     for (int way = 0; way < TARGET_FILE_WAYS && file == NULL; way++) {
         struct stat status;
@@ -170,7 +170,7 @@ bool unwind_file_has_more(const struct unwind_file *file)
 static bool open_again(const struct unwind_file *file, const struct unwind_lookup *lookup)
 {
     const struct callsite_module *module = lookup->module;
-    const struct target_mapping mapping = mapping_of(lookup->pid, lookup->shares_root, module);
+    const struct target_mapping mapping = mapping_of(lookup->pid, lookup->rights, module);
     for (int way = 0; way < TARGET_FILE_WAYS; way++) {
         struct stat status;
         int fd = target_file_open(&mapping, (enum target_file_way)way, &status);

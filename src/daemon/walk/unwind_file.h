@@ -16,12 +16,13 @@
 
 #include "daemon/ledger/callsite_tree.h"
 #include "reader/frame_rule.h"
+#include "util/process_rights.h"
 
 struct unwind_file;
 
 /* Return the file of a process's module, or NULL if it cannot be read, is another file, or has no
  * call frame information. Release it with unwind_file_release(). */
-struct unwind_file *unwind_file_acquire(pid_t pid, bool shares_root,
+struct unwind_file *unwind_file_acquire(pid_t pid, struct process_rights *rights,
                                         const struct callsite_module *module);
 void unwind_file_release(struct unwind_file *file);
 
@@ -31,7 +32,7 @@ bool unwind_file_has_more(const struct unwind_file *file);
 /* The context of a look-up. */
 struct unwind_lookup {
     pid_t pid;
-    bool shares_root;                     /* as in struct target_mapping */
+    struct process_rights *rights;        /* as in struct target_mapping */
     const struct callsite_module *module; /* the one with which the file was taken */
     const uint64_t *words; /* the stack; rules of its other addresses are fetched, too */
     size_t word_count;

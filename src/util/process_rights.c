@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Takes rights in a child, which shares a page of memory with us for its answer. */
+#include "util/process_rights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "util/clock.h"
+#include "util/close_descriptors.h"
+#include "util/heartbeat.h"
+#include "util/pass_descriptor.h"
+#include "util/process_files.h"
+#include "util/regular_file.h"
+
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546
+#endif
+
+/* --- whose rights --- */
+
+#define CAPABILITY(number) (UINT64_C(1) << (number))
+
+/* The capabilities of this thread. */
+static uint64_t own_capabilities(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+    syscall(SYS_capget, &header, data);
+    return (uint64_t)data[1].effective << 32 | data[0].effective;
+}
+
+/* Read the line "Groups:" of /proc/PID/status. Return false if they are unknown or too many. */
+static bool read_groups(struct process_rights *rights, pid_t pid)
+{
+    char *line = NULL;
+    size_t size = 0;
+    bool is_whole = false;
+    int fd = process_file_open(pid, "status");
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (file == NULL && fd >= 0)
+        close(fd);
+    rights->group_count = 0;
+    while (file != NULL && getline(&line, &size, file) > 0) {
+        if (strncmp(line, "Groups:", 7) != 0)
+            continue;
+        char *at = line + 7, *end;
+        unsigned long group = strtoul(at, &end, 10);
+        for (; end != at && rights->group_count < PROCESS_RIGHTS_GROUPS_MAX;
+             group = strtoul(at, &end, 10)) {
+            rights->groups[rights->group_count++] = (gid_t)group;
+            at = end;
+        }
+        is_whole = end == at;
+        break;
+    }
+    free(line);
+    if (file != NULL)
+        fclose(file);
+    return is_whole;
+}
+
+/* The user who started a program that has changed its user has chosen its paths, unless root did:
+ * then the program works for the user whom it has become. */
+static bool has_started_as_root(const struct process_status *status)
+{
+    return status->uid[0] == 0;
+}
+
+void process_rights_read(struct process_rights *rights, pid_t pid)
+{
+    struct process_rights now = {0};
+    struct process_status status;
+    if (pid <= 0 || process_status_read(pid, &status) < 0)
+        return;
+    unsigned which = has_started_as_root(&status) ? 3 : 0;
+    uint64_t own = own_capabilities();
+    now.uid = status.uid[which];
+    now.gid = status.gid[which];
+    now.is_known = read_groups(&now, pid) && now.uid != ~0U && now.gid != ~0U;
+    now.has_ours = (own & ~status.effective) == 0 && (own == 0 || process_shares(pid, "ns/user"));
+    for (int i = 0; i < 4; i++)
+        now.has_ours &= status.uid[i] == geteuid();
+    now.shares_root = regular_file_shares_root(pid);
+    /* Of a process that is ending the kernel shows no namespaces. */
+    if (now.is_known && (now.shares_root || !process_has_ended(pid)))
+        *rights = now;
+}
+
+/* --- the child --- */
+
+enum task {
+    OPEN_BELOW_ROOT,
+    OPEN_MAPPED,
+    READ_MEMORY,
+};
+
+struct request {
+    enum task task;
+    const struct process_rights *rights;
+    const char *path;
+    int fd;    /* the root, or the file whose contents are read */
+    int flags; /* of regular_file_find_below() */
+};
+
+/* Memory that the child and we share. */
+struct answer {
+    struct stat status;
+    ssize_t code; /* 0 or the number of bytes, or a negative errno */
+    char bytes[];
+};
+
+/* Take the rights in this thread, by system calls alone: libc's functions would wait for other
+ * threads, which this copy of one thread does not have. Until the memory cannot be read by other
+ * processes of that user, the capabilities keep them away. */
+static int take_rights(const struct process_rights *rights)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 ||
+        syscall(SYS_setgroups, (size_t)rights->group_count, rights->groups) < 0 ||
+        syscall(SYS_setresgid, rights->gid, rights->gid, rights->gid) < 0 ||
+        syscall(SYS_setresuid, rights->uid, rights->uid, rights->uid) < 0 ||
+        prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+        syscall(SYS_capset, &header, none) < 0)
+        return -errno;
+    return own_capabilities() == 0 ? 0 : -EPERM;
+}
+
+static int find(const struct request *request)
+{
+    if (request->task == OPEN_BELOW_ROOT)
+        return regular_file_find_below(request->fd, request->path, request->flags);
+    int found = open(request->path, O_PATH | O_CLOEXEC);
+    return found < 0 ? -errno : found;
+}
+
+/* Open the file only if neither reading nor closing it can wait for a user's server. */
+static int open_safely(const struct request *request, struct stat *status)
+{
+    struct statfs system;
+    int found = find(request);
+    if (found < 0)
+        return found;
+    int code = fstatfs(found, &system) < 0 ? -errno : 0;
+    if (code == 0 && (system.f_type == FUSE_SUPER_MAGIC || system.f_type == PROC_SUPER_MAGIC))
+        code = -EINVAL;
+    if (code == 0)
+        return regular_file_open_found(found, status);
+    close(found);
+    return code;
+}
+
+static ssize_t read_whole(int fd, char *buffer, size_t size)
+{
+    size_t length = 0;
+    ssize_t got = 1;
+    while (got > 0 && length < size) {
+        got = read(fd, buffer + length, size - length);
+        length += got > 0 ? (size_t)got : 0;
+    }
+    return got < 0 && length == 0 ? -errno : (ssize_t)length;
+}
+
+/* Keep two descriptors of all: whatever holds this child up holds none of the profiler's own. */
+static void keep_only(int one, int other)
+{
+    int low = one < other ? one : other, high = one < other ? other : one;
+    if (low > 0)
+        close_descriptors(0, (unsigned)low - 1);
+    if (high > low + 1)
+        close_descriptors((unsigned)low + 1, (unsigned)high - 1);
+    close_descriptors((unsigned)high + 1, ~0U);
+}
+
+static _Noreturn void be_child(const struct request *request, struct answer *answer, size_t size,
+                               int socket)
+{
+    const struct iovec part = {(char *)"", 1};
+    int fd = -1, code = 0;
+    keep_only(request->fd >= 0 ? request->fd : socket, socket);
+    if (request->task == OPEN_BELOW_ROOT && !request->rights->has_ours)
+        code = take_rights(request->rights);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (code < 0)
+        answer->code = code;
+    else if (request->task == READ_MEMORY)
+        answer->code = read_whole(request->fd, answer->bytes, size);
+    else
+        answer->code = (fd = open_safely(request, &answer->status)) < 0 ? fd : 0;
+    pass_descriptor(socket, &part, 1, fd, 0);
+    for (;;)
+        syscall(SYS_exit_group, 0);
+}
+
+/* --- budgets --- */
+
+/* In a minute a user's files may take two seconds of our time, and those of eight users may take
+ * some: a program with FUSE, or 65,536 users of a container, can delay every opening. */
+#define BUDGET_MS 2000
+#define PERIOD_MS 60000
+#define USERS_MAX 8
+/* Children that the kernel holds, although they were killed. */
+#define STUCK_MAX 8
+/* Openings that take less are the machine's own delays. */
+#define FREE_MS 50
+
+static struct spender {
+    uid_t uid;
+    uint64_t since_ms; /* 0: unused */
+    uint64_t spent_ms;
+} spenders[USERS_MAX];
+
+static pid_t stuck[STUCK_MAX];
+
+/* Return the user's entry, a free one, or NULL. */
+static struct spender *spender_of(uid_t uid, uint64_t now_ms)
+{
+    struct spender *unused = NULL;
+    for (size_t i = 0; i < USERS_MAX; i++) {
+        struct spender *spender = &spenders[i];
+        if (spender->since_ms != 0 && now_ms - spender->since_ms > PERIOD_MS)
+            *spender = (struct spender){0};
+        if (spender->since_ms != 0 && spender->uid == uid)
+            return spender;
+        if (spender->since_ms == 0)
+            unused = spender;
+    }
+    return unused;
+}
+
+static void charge(struct spender *spender, uid_t uid, uint64_t began_ms, uint64_t now_ms)
+{
+    if (now_ms - began_ms < FREE_MS)
+        return;
+    if (spender->since_ms == 0)
+        *spender = (struct spender){.uid = uid, .since_ms = now_ms};
+    spender->spent_ms += now_ms - began_ms;
+}
+
+/* Return room for a child that may get stuck, or NULL. */
+static pid_t *stuck_room(void)
+{
+    pid_t *room = NULL;
+    for (size_t i = 0; i < STUCK_MAX; i++) {
+        if (stuck[i] != 0 && waitpid(stuck[i], NULL, __WALL | WNOHANG) != 0)
+            stuck[i] = 0;
+        if (stuck[i] == 0)
+            room = &stuck[i];
+    }
+    return room;
+}
+
+/* --- asking the child --- */
+
+/* Wait until the child has answered and ended its connection. Return whether it has; *fd is the
+ * descriptor that it passed. */
+static bool wait_for(int socket, uint64_t deadline_ms, int *fd)
+{
+    for (;;) {
+        struct pollfd polled = {.fd = socket, .events = POLLIN};
+        union {
+            struct cmsghdr header;
+            char bytes[CMSG_SPACE(sizeof(int))];
+        } control = {0};
+        char byte;
+        struct iovec part = {&byte, 1};
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = sizeof(control)};
+        uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+        if (now_ms >= deadline_ms)
+            return false;
+        uint64_t left_ms = deadline_ms - now_ms;
+        heartbeat_send();
+        if (poll(&polled, 1, left_ms < 100 ? (int)left_ms : 100) <= 0)
+            continue;
+        ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        if (got < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (got <= 0)
+            return true;
+        if (message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+            control.header.cmsg_type == SCM_RIGHTS)
+            memcpy(fd, CMSG_DATA(&control.header), sizeof(int));
+    }
+}
+
+/* Let a child do it. Return the answer's code, or the descriptor if it passed one. */
+static ssize_t run(const struct request *request, struct answer *answer, size_t size,
+                   unsigned patience_ms)
+{
+    int sockets[2], fd = -1;
+    pid_t *room = stuck_room();
+    if (room == NULL)
+        return -ETIMEDOUT;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        return -errno;
+    answer->code = -EIO; /* a child that was killed leaves it so */
+    /* Its end sends no signal: programs that embed the profiler wait for SIGCHLD. */
+    pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
+    if (child == 0)
+        be_child(request, answer, size, sockets[1]);
+    close(sockets[1]);
+    bool is_done =
+        child > 0 && wait_for(sockets[0], clock_read_ms(CLOCK_MONOTONIC) + patience_ms, &fd);
+    close(sockets[0]);
+    if (child < 0)
+        return -EAGAIN;
+    if (!is_done) {
+        kill(child, SIGKILL);
+        *room = child;
+    } else {
+        waitpid(child, NULL, __WALL);
+    }
+    if (is_done && answer->code >= 0)
+        return fd >= 0 ? fd : answer->code;
+    if (fd >= 0)
+        close(fd);
+    return is_done ? answer->code : -ETIMEDOUT;
+}
+
+/* Let a child do it, within the user's budget. `size`: of the contents that are wanted. */
+static ssize_t ask(const struct request *request, char *buffer, size_t size, struct stat *status)
+{
+    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    uid_t uid = request->rights->uid;
+    struct spender *spender = spender_of(uid, began_ms);
+    uint64_t spent_ms = spender == NULL ? BUDGET_MS : spender->spent_ms;
+    if (spent_ms >= BUDGET_MS)
+        return -ETIMEDOUT;
+    struct answer *answer = mmap(NULL, sizeof(*answer) + size, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (answer == MAP_FAILED)
+        return -errno;
+    ssize_t code = run(request, answer, size, (unsigned)(BUDGET_MS - spent_ms));
+    if (code >= 0 && request->task == READ_MEMORY)
+        memcpy(buffer, answer->bytes, (size_t)code);
+    else if (code >= 0)
+        *status = answer->status;
+    munmap(answer, sizeof(*answer) + size);
+    charge(spender, uid, began_ms, clock_read_ms(CLOCK_MONOTONIC));
+    return code;
+}
+
+/* --- files --- */
+
+/* Without the right to change its user, a profiler opens only files that all, or the process's user
+ * own or may read. */
+static int open_for_all(const struct process_rights *rights, int root, const char *path, int flags,
+                        struct stat *status)
+{
+    int fd = regular_file_open_below(root, path, flags, status);
+    if (fd >= 0 && !rights->has_ours && (status->st_mode & S_IROTH) == 0 &&
+        (!rights->is_known || status->st_uid != rights->uid)) {
+        close(fd);
+        return -EACCES;
+    }
+    return fd;
+}
+
+int process_rights_open(const struct process_rights *rights, int root, const char *path, int flags,
+                        struct stat *status)
+{
+    const uint64_t needed = CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID);
+    int top = root >= 0 ? root : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0)
+        return -errno;
+    const struct request request = {
+        .task = OPEN_BELOW_ROOT, .rights = rights, .path = path, .fd = top, .flags = flags};
+    int fd = -EACCES;
+    if (rights->has_ours || (own_capabilities() & needed) != needed)
+        fd = open_for_all(rights, top, path, flags, status);
+    else if (rights->is_known)
+        fd = (int)ask(&request, NULL, 0, status);
+    if (root < 0)
+        close(top);
+    return fd;
+}
+
+/* Return whether a file lies where the machine's own files do: on a disk, or on the file system of
+ * our root. This asks no server of a file system. */
+static bool is_on_disk(const char *path)
+{
+    struct statx file, root;
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &file) == 0 &&
+           statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_TYPE, &root) == 0 &&
+           (file.stx_dev_major != 0 || file.stx_dev_minor == root.stx_dev_minor);
+}
+
+int process_rights_open_mapped(const struct process_rights *rights, const char *link,
+                               struct stat *status)
+{
+    const struct request request = {.task = OPEN_MAPPED, .rights = rights, .path = link, .fd = -1};
+    if (rights->has_ours || !rights->is_known || is_on_disk(link))
+        return regular_file_open(link, status);
+    return (int)ask(&request, NULL, 0, status);
+}
+
+ssize_t process_rights_read_memory(const struct process_rights *rights, pid_t pid, const char *name,
+                                   char *buffer, size_t size)
+{
+    struct request request = {.task = READ_MEMORY, .rights = rights};
+    if (rights->has_ours || !rights->is_known)
+        return process_file_read(pid, name, buffer, size);
+    request.fd = process_file_open(pid, name);
+    if (request.fd < 0)
+        return request.fd;
+    ssize_t length = ask(&request, buffer, size - 1, NULL);
+    close(request.fd);
+    buffer[length > 0 ? length : 0] = '\0';
+    return length;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files that a process names: which are opened with its rights, and which are never opened. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/userfaultfd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "util/process_rights.h"
+#include "util/regular_file.h"
+
+#define ANN 54501
+#define BEN 54502
+#define GROUP 54601
+
+static char place[] = "/tmp/test_process_rights.XXXXXX";
+static struct process_rights rights;
+static pid_t process;
+static int root;
+
+/* Start a process of Ann's in the group, and read its rights. */
+static void start(void)
+{
+    const gid_t groups[] = {GROUP};
+    process = fork();
+    if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (setgroups(1, groups) < 0 || setresgid(ANN, ANN, ANN) < 0 ||
+            setresuid(ANN, ANN, ANN) < 0)
+            _exit(1);
+        setenv("COLOUR", "green", 1);
+        execl("/bin/sleep", "sleep", "60", NULL);
+        _exit(1);
+    }
+}
+
+static void make(const char *name, uid_t owner, gid_t group, mode_t mode)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/%s", place, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && write(fd, "text", 4) == 4);
+    assert_int_equal(0, fchown(fd, owner, group));
+    assert_int_equal(0, fchmod(fd, mode));
+    close(fd);
+}
+
+static int set_up(void **state)
+{
+    char path[128];
+    (void)state;
+    if (mkdtemp(place) == NULL || geteuid() != 0)
+        return 0;
+    chmod(place, 0755);
+    make("own", ANN, ANN, 0600);
+    make("of_root", 0, 0, 0600);
+    make("of_ben", BEN, BEN, 0600);
+    make("of_group", 0, GROUP, 0640);
+    make("not_for_group", 0, GROUP, 0604);
+    make("of_all", 0, 0, 0644);
+    snprintf(path, sizeof(path), "%s/closed", place);
+    mkdir(path, 0700);
+    make("closed/of_all", 0, 0, 0644);
+    snprintf(path, sizeof(path), "%s/fifo", place);
+    mkfifo(path, 0666);
+    snprintf(path, sizeof(path), "%s/link", place);
+    if (symlink("of_root", path) < 0)
+        return -1;
+    start();
+    for (int i = 0; i < 1000 && (!rights.is_known || rights.uid != ANN); i++) {
+        process_rights_read(&rights, process);
+        usleep(10000);
+    }
+    root = regular_file_root_of(process);
+    return root >= 0 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    char command[128];
+    (void)state;
+    if (process > 0) {
+        kill(process, SIGKILL);
+        waitpid(process, NULL, 0);
+    }
+    snprintf(command, sizeof(command), "rm -rf %s", place);
+    return system(command);
+}
+
+/* Open a file of the place, or a path. Return 0 or the error. */
+static int outcome(const char *name)
+{
+    char path[128];
+    struct stat status;
+    snprintf(path, sizeof(path), "%s%s%s", *name == '/' ? "" : place, *name == '/' ? "" : "/",
+             name);
+    int fd = process_rights_open(&rights, root, path, 0, &status);
+    if (fd < 0)
+        return fd;
+    char text[4] = "";
+    assert_true(S_ISREG(status.st_mode));
+    assert_int_equal(4, read(fd, text, 4));
+    assert_memory_equal("text", text, 4);
+    close(fd);
+    return 0;
+}
+
+static void need_root(void)
+{
+    if (geteuid() != 0)
+        skip();
+}
+
+static void test_files_open_with_the_rights_of_the_process(void **state)
+{
+    (void)state;
+    need_root();
+    assert_true(rights.is_known && !rights.has_ours && rights.shares_root);
+    assert_int_equal(ANN, rights.uid);
+    assert_int_equal(0, outcome("own"));
+    assert_int_equal(0, outcome("of_group"));
+    assert_int_equal(0, outcome("of_all"));
+    assert_int_equal(-EACCES, outcome("of_root"));
+    assert_int_equal(-EACCES, outcome("link"));
+    assert_int_equal(-EACCES, outcome("of_ben"));
+    assert_int_equal(-EACCES, outcome("not_for_group"));
+    assert_int_equal(-EACCES, outcome("closed/of_all"));
+    assert_int_equal(-ENOENT, outcome("nothing"));
+    assert_int_equal(-EINVAL, outcome("fifo"));
+    assert_int_equal(-EINVAL, outcome("/dev/null"));
+    /* The same below our own root, for a process that has ended. */
+    struct stat status;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/of_root", place);
+    assert_int_equal(-EACCES, process_rights_open(&rights, -1, path, 0, &status));
+}
+
+static void test_files_of_proc_are_not_opened(void **state)
+{
+    char path[64];
+    (void)state;
+    need_root();
+    /* It would be that of the child, a copy of this process. */
+    assert_int_equal(-EINVAL, outcome("/proc/self/cmdline"));
+    assert_int_equal(-EINVAL, outcome("/proc/self/maps"));
+    /* Root's, which a capability would open whatever the user. */
+    snprintf(path, sizeof(path), "/proc/%d/environ", (int)getpid());
+    assert_int_equal(-EINVAL, outcome(path));
+    assert_int_equal(-EINVAL, outcome("/proc/sys/net/ipv4/tcp_fastopen_key"));
+}
+
+static void test_own_memory_is_read(void **state)
+{
+    static char text[1 << 16];
+    (void)state;
+    need_root();
+    ssize_t length = process_rights_read_memory(&rights, process, "environ", text, sizeof(text));
+    assert_true(length > 0 && text[length] == '\0');
+    assert_non_null(memmem(text, (size_t)length, "COLOUR=green", 13));
+}
+
+/* Become a process of Ben's whose environment lies in memory that nobody ever fills. */
+static _Noreturn void have_endless_environment(int ready)
+{
+    const struct uffdio_api api = {.api = UFFD_API};
+    char *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_register range = {.range = {(uintptr_t)page, 4096},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+    bool is_made = fd >= 0 && page != MAP_FAILED && ioctl(fd, UFFDIO_API, &api) == 0 &&
+                   ioctl(fd, UFFDIO_REGISTER, &range) == 0 &&
+                   prctl(PR_SET_MM, PR_SET_MM_ENV_START, page, 0, 0) == 0 &&
+                   prctl(PR_SET_MM, PR_SET_MM_ENV_END, page + 4096, 0, 0) == 0 &&
+                   setgroups(0, NULL) == 0 && setresgid(BEN, BEN, BEN) == 0 &&
+                   setresuid(BEN, BEN, BEN) == 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (write(ready, is_made ? "y" : "n", 1) != 1)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void test_memory_that_never_comes_costs_its_user_a_budget(void **state)
+{
+    struct process_rights bens = {0};
+    static char text[4096];
+    int ready[2];
+    char byte = 'n';
+    (void)state;
+    need_root();
+    assert_int_equal(0, pipe(ready));
+    pid_t child = fork();
+    if (child == 0)
+        have_endless_environment(ready[1]);
+    assert_int_equal(1, read(ready[0], &byte, 1));
+    close(ready[0]), close(ready[1]);
+    if (byte == 'y') {
+        process_rights_read(&bens, child);
+        assert_int_equal(BEN, bens.uid);
+        assert_int_equal(-ETIMEDOUT,
+                         process_rights_read_memory(&bens, child, "environ", text, sizeof(text)));
+        /* Nothing else of Ben's is tried for a while; others do not suffer. */
+        struct stat status;
+        char path[128];
+        snprintf(path, sizeof(path), "%s/of_ben", place);
+        assert_int_equal(-ETIMEDOUT, process_rights_open(&bens, root, path, 0, &status));
+        assert_int_equal(0, outcome("own"));
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    if (byte != 'y')
+        skip();
+}
+
+static void test_what_is_unknown_opens_nothing(void **state)
+{
+    struct process_rights unknown = {0};
+    struct stat status;
+    (void)state;
+    need_root();
+    assert_int_equal(-EACCES, process_rights_open(&unknown, root, "/etc/passwd", 0, &status));
+    process_rights_read(&unknown, 0);
+    assert_false(unknown.is_known);
+    /* The last known rights stay. */
+    struct process_rights kept = rights;
+    process_rights_read(&kept, 1 << 30);
+    assert_memory_equal(&rights, &kept, sizeof(kept));
+}
+
+static void test_no_child_stays(void **state)
+{
+    (void)state;
+    need_root();
+    for (int i = 0; i < 20; i++)
+        outcome("of_root");
+    /* The one that waited for Ben's memory has ended with it, and is counted once more. */
+    assert_int_equal(0, waitpid(-1, NULL, __WALL | WNOHANG));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files_open_with_the_rights_of_the_process),
+        cmocka_unit_test(test_files_of_proc_are_not_opened),
+        cmocka_unit_test(test_own_memory_is_read),
+        cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
+        cmocka_unit_test(test_what_is_unknown_opens_nothing),
+        cmocka_unit_test(test_no_child_stays),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
