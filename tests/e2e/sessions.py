@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,7 +20,7 @@ import time
 
 import harness
 import terminal
-from daemon import report_of, wait_for
+from daemon import need_root, report_of, wait_for
 from harness import TOOL, check, main, make_work_directory, need, run
 
 WORK = make_work_directory("sessions-")
@@ -477,6 +478,109 @@ def wait_of(pid):
     """Return the kernel's function in which the process waits."""
     with open(f"/proc/{pid}/wchan") as file:
         return file.read()
+
+
+# Listens as a profiler of its own session. It answers requests for its status, with a claim to be root's profiler of
+# process 1 and the machine's daemon, and no others. Or it answers nothing.
+PROFILER = """
+import os, socket, struct, sys
+place, answers, links = sys.argv[1], sys.argv[2] == "answers", int(sys.argv[3])
+os.umask(0o77)
+os.mkdir(place)
+path = os.path.join(place, "socket")
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind(path)
+listener.listen(4096)
+for number in range(links):
+    os.symlink(path, os.path.join(place, str(os.getpid() + number)))
+def number(field, value):
+    text = bytes([field << 3])
+    while value > 127:
+        text, value = text + bytes([value & 127 | 128]), value >> 7
+    return text + bytes([value])
+def message(field, body):
+    return bytes([field << 3 | 2, len(body)]) + body
+session = number(1, 77) + number(2, 0) + message(9, number(1, 1) + message(2, b"init")) + number(12, 1) + number(13, 1)
+status = number(2, 1) + message(4, b"/etc") + message(7, session) + message(11, b"heap_profile of root")
+print("ready", flush=True)
+kept = []
+while True:
+    peer, _ = listener.accept()
+    kept.append(peer)
+    if answers and peer.recv(1 << 17)[8:] == number(2, 1):
+        peer.send(struct.pack("<II", 0x48504354, 1) + message(4, status))
+"""
+
+
+@contextlib.contextmanager
+def profiler_of(uid, answers, links=1):
+    place = f"/tmp/heapprofd-sessions-{uid}"
+    shutil.rmtree(place, ignore_errors=True)
+    process = subprocess.Popen(
+        ["/usr/bin/python3", "-c", PROFILER, place, "answers" if answers else "silent", str(links)],
+        stdout=subprocess.PIPE, user=uid, group=uid, extra_groups=[])
+    try:
+        check(process.stdout.readline() == b"ready\n", "it listens")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        shutil.rmtree(place, ignore_errors=True)
+
+
+ALONE = {"HEAPPROFD_RUN_DIR": "", "XDG_RUNTIME_DIR": ""}
+STRANGER, OTHER = 54341, 54342
+
+
+def test_many_silent_places():
+    """However many places of other users do not answer, root's tools wait once, for all together."""
+    need_root()
+    with profiler_of(STRANGER, False, 4000) as silent, profiler_of(OTHER, True) as other:
+        for verb in (["status"], ["stop", str(silent.pid)], ["snapshot", str(silent.pid)], ["doctor"]):
+            outcome = run([TOOL, *verb], env=ALONE, timeout=100)
+            check(b"were left out" in outcome.stderr, f"{verb}: {outcome.stderr[-300:]}")
+        sessions = json.loads(run([TOOL, "status", "--json"], env=ALONE, timeout=100).stdout)["sessions"]
+        check(any(session["pid"] == other.pid for session in sessions), f"the other's is there: {sessions}")
+
+
+def test_forged_session():
+    """What another user's server says is that user's: not root's, not the daemon's, and of no foreign process. It
+    cannot hold a request up."""
+    need_root()
+    with profiler_of(STRANGER, True) as forged:
+        sessions = json.loads(run([TOOL, "status", "--json"], env=ALONE, timeout=100).stdout)["sessions"]
+        session = next((session for session in sessions if session["id"] == 77), None)
+        check(session and (session["uid"], session["pid"]) == (STRANGER, forged.pid), f"whose it is: {session}")
+        check(session["processes"] == [] and session["profiler"]["uid"] == STRANGER, f"processes: {session}")
+        text = run([TOOL, "status"], env=ALONE, timeout=100).stdout.decode()
+        check(f"session 77 of user {STRANGER}, process {forged.pid}" in text, text)
+        check("as that user's process tells them" in text, text)
+        for verb in ("snapshot", "stop"):
+            outcome = run([TOOL, verb, str(forged.pid)], env=ALONE, timeout=100)
+            said = f"process {forged.pid} of user {STRANGER}: the profiler does not answer"
+            check(outcome.status == 1 and said in outcome.stderr.decode(), f"{verb}: {outcome.stderr}")
+        outcome = run([TOOL, "stop", "1"], env=ALONE, timeout=100)
+        check(outcome.status == 1 and b"no such session" in outcome.stderr, f"stop 1: {outcome.stderr}")
+
+
+def test_taken_place():
+    """If another user has the name of a user's place, the user is told at once."""
+    need_root()
+    place = f"/tmp/heapprofd-sessions-{STRANGER}"
+    output = at("taken")
+    os.mkdir(output)
+    os.chown(output, STRANGER, STRANGER)
+    os.chmod(WORK, 0o755)
+    shutil.rmtree(place, ignore_errors=True)
+    os.mkdir(place, 0o700)
+    os.chown(place, OTHER, OTHER)
+    try:
+        for command in (["status"], ["host", "-q", "-o", os.path.join(output, "profile"), "--", "true"]):
+            outcome = run([TOOL, *command], env=ALONE, user=STRANGER, group=STRANGER, extra_groups=[])
+            check(f"{place} belongs to user {OTHER}".encode() in outcome.stderr, f"{command}: {outcome.stderr}")
+    finally:
+        os.rmdir(place)
 
 
 def test_ends_with_its_processes():

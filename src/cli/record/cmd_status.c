@@ -83,13 +83,17 @@ static void print_text(const struct session_list *list)
         if (i > 0 || session_list_daemon(list) == NULL)
             putchar('\n');
         if (status == NULL)
-            format_printf(stdout, "process %d: %s\n", server->pid, server->error.message);
+            format_printf(stdout, "process %d of user %u: %s\n", server->pid, (unsigned)server->uid,
+                          server->error.message);
         else if (server->is_daemon)
             print_daemon(status);
         else
             format_printf(stdout,
-                          "heap_profile, process %d, up %.0f s, %.1f MB resident, %.2f s of CPU "
+                          "heap_profile%s, process %d, up %.0f s, %.1f MB resident, %.2f s of CPU "
                           "time: %s\n",
+                          session_server_is_strangers(server) ? " (figures and names as that "
+                                                                "user's process tells them)"
+                                                              : "",
                           status->pid, (double)status->elapsed_ms / 1e3,
                           (double)status->rss_bytes / 1e6, (double)status->cpu_us / 1e6,
                           status->command != NULL ? status->command : "");
@@ -139,7 +143,7 @@ static void print_process_json(struct json_writer *json, const Heapprofd__Contro
 }
 
 static void print_session_json(struct json_writer *json, const Heapprofd__ControlSession *session,
-                               const Heapprofd__ControlStatus *status)
+                               const struct session_server *server)
 {
     json_object(json, NULL);
     json_unsigned(json, "id", session->id);
@@ -167,8 +171,9 @@ static void print_session_json(struct json_writer *json, const Heapprofd__Contro
         print_process_json(json, session->processes[i]);
     json_end_array(json);
     json_object(json, "profiler");
-    json_signed(json, "pid", status->pid);
-    json_string(json, "command", status->command);
+    json_signed(json, "pid", session_server_status(server)->pid);
+    json_unsigned(json, "uid", server->uid);
+    json_string(json, "command", session_server_status(server)->command);
     json_end_object(json);
     json_end_object(json);
 }
@@ -196,7 +201,7 @@ static void print_json(const struct session_list *list)
     for (size_t i = 0; i < list->count; i++) {
         const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
         for (size_t j = 0; status != NULL && j < status->n_sessions; j++)
-            print_session_json(&json, status->sessions[j], status);
+            print_session_json(&json, status->sessions[j], &list->servers[i]);
     }
     json_end_array(&json);
     if (daemon != NULL && session_server_status(daemon) != NULL)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile snapshot and heap_profile stop: send requests to running sessions. */
-#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/print/format.h"
 #include "cli/record/session_list.h"
+#include "util/array.h"
 
 static const char snapshot_help[] =
     "usage: heap_profile snapshot [ID | PID]\n"
@@ -58,37 +59,76 @@ static bool matches(const Heapprofd__ControlSession *session, const struct choic
                       : session->id == choice->number || (uint64_t)session->pid == choice->number;
 }
 
-/* Send the request to a server, for one session or, with NULL, for all. Return the number of
- * sessions that it reached, or a negative errno after printing the error. */
-static int ask_server(const struct session_server *server, const uint64_t *id, bool stop)
-{
-    Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
-    Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
-    struct error error = {0};
-    session.has_id = id != NULL;
-    session.id = id != NULL ? *id : 0;
-    *(stop ? &request.stop : &request.snapshot) = &session;
-    Heapprofd__ControlReply *reply = session_server_ask(server, &request, &error);
-    if (reply == NULL) {
-        format_printf(stderr, "heap_profile: process %d: %s\n", server->pid, error.message);
-        return error.code < 0 ? error.code : -EIO;
-    }
-    int count = (int)reply->sessions;
-    heapprofd__control_reply__free_unpacked(reply, NULL);
-    return count;
-}
+/* The daemon ends a session that takes two minutes to end. For other users' profilers nobody does.
+ */
+#define STOP_MS 150000u
+#define ANSWER_MS 10000u
 
+/* The sessions to ask for, and what came of it. */
 struct asked {
+    struct wanted {
+        const struct session_server *server;
+        const uint64_t *id; /* NULL: all of the server */
+    } * wanted;
+    size_t count, capacity;
     unsigned sessions;
     bool failed;
 };
 
-static void add(struct asked *asked, int count)
+static void want(struct asked *asked, const struct session_server *server, const uint64_t *id)
 {
-    if (count < 0)
+    const struct wanted wanted = {server, id};
+    if (ARRAY_ADD(&asked->wanted, &asked->count, &asked->capacity, wanted) < 0) {
+        fputs("heap_profile: out of memory\n", stderr);
         asked->failed = true;
-    else
-        asked->sessions += (unsigned)count;
+    }
+}
+
+static void take_answers(struct asked *asked, struct session_question *questions)
+{
+    for (size_t i = 0; i < asked->count; i++) {
+        struct session_question *question = &questions[i];
+        if (question->reply != NULL)
+            asked->sessions += question->reply->sessions;
+        else
+            format_printf(stderr, "heap_profile: process %d of user %u: %s\n",
+                          question->server->pid, (unsigned)question->server->uid,
+                          question->error.message);
+        asked->failed |= question->reply == NULL;
+        heapprofd__control_reply__free_unpacked(question->reply, NULL);
+    }
+}
+
+/* Send the request to all wanted sessions at once. */
+static void ask_wanted(struct asked *asked, bool stop)
+{
+    struct session_question *questions = calloc(asked->count + 1, sizeof(*questions));
+    Heapprofd__ControlRequest *requests = calloc(asked->count + 1, sizeof(*requests));
+    Heapprofd__ControlRequest__Session *sessions = calloc(asked->count + 1, sizeof(*sessions));
+    bool has_memory = questions != NULL && requests != NULL && sessions != NULL;
+    for (size_t i = 0; has_memory && i < asked->count; i++) {
+        const struct wanted *wanted = &asked->wanted[i];
+        heapprofd__control_request__init(&requests[i]);
+        heapprofd__control_request__session__init(&sessions[i]);
+        sessions[i].has_id = wanted->id != NULL;
+        sessions[i].id = wanted->id != NULL ? *wanted->id : 0;
+        *(stop ? &requests[i].stop : &requests[i].snapshot) = &sessions[i];
+        bool is_long = stop && !session_server_is_strangers(wanted->server);
+        questions[i] = (struct session_question){.server = wanted->server,
+                                                 .request = &requests[i],
+                                                 .patience_ms = is_long ? STOP_MS : ANSWER_MS};
+    }
+    if (has_memory) {
+        session_servers_ask(questions, asked->count);
+        take_answers(asked, questions);
+    } else {
+        fputs("heap_profile: out of memory\n", stderr);
+        asked->failed = true;
+    }
+    asked->count = 0;
+    free(questions);
+    free(requests);
+    free(sessions);
 }
 
 static void ask_chosen(const struct session_list *list, const struct choice *choice,
@@ -98,9 +138,10 @@ static void ask_chosen(const struct session_list *list, const struct choice *cho
         const Heapprofd__ControlStatus *status = session_server_status(&list->servers[i]);
         for (size_t j = 0; status != NULL && j < status->n_sessions; j++) {
             if (matches(status->sessions[j], choice, by_process))
-                add(asked, ask_server(&list->servers[i], &status->sessions[j]->id, stop));
+                want(asked, &list->servers[i], &status->sessions[j]->id);
         }
     }
+    ask_wanted(asked, stop);
 }
 
 static int ask_all(const struct choice *choice, bool stop)
@@ -112,17 +153,19 @@ static int ask_all(const struct choice *choice, bool stop)
         const struct session_server *server = &list.servers[i];
         bool is_selected = !choice->has_number || choice->number == (uint64_t)server->pid;
         if (session_server_status(server) == NULL && is_selected) {
-            format_printf(stderr, "heap_profile: process %d: %s\n", server->pid,
-                          server->error.message);
+            format_printf(stderr, "heap_profile: process %d of user %u: %s\n", server->pid,
+                          (unsigned)server->uid, server->error.message);
             asked.failed = true;
         } else if (!choice->has_number) {
-            add(&asked, ask_server(server, NULL, stop));
+            want(&asked, server, NULL);
         }
     }
+    ask_wanted(&asked, stop);
     if (choice->has_number)
         ask_chosen(&list, choice, false, stop, &asked);
     if (choice->has_number && !choice->is_session && asked.sessions == 0 && !asked.failed)
         ask_chosen(&list, choice, true, stop, &asked);
+    free(asked.wanted);
     session_list_clear(&list);
     if (asked.sessions > 0)
         printf("%s %u session%s\n", stop ? "ended" : "took a dump of", asked.sessions,

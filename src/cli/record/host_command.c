@@ -13,6 +13,7 @@
 
 #include "cli/print/format.h"
 #include "cli/record/fetch_symbols.h"
+#include "cli/record/session_list.h"
 #include "daemon/host/preload_path.h"
 #include "daemon/processes/program.h"
 
@@ -94,6 +95,8 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         code = live_view_start(&outcome->view, outcome->output.directory, request->config, error);
     if (code == 0 && request->beside != NULL)
         code = tracing_beside_start(request->beside, request->finish.quiet, error);
+    if (code == 0)
+        session_list_warn();
     if (code == 0)
         code = host_run(&host, &outcome->result, error);
     close(trace_fd);

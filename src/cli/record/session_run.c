@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/record/end_signals.h"
+#include "cli/record/session_list.h"
 #include "daemon/host/session_requests.h"
 #include "daemon/server/session_manager.h"
 #include "daemon/sockets/daemon_client.h"
@@ -246,6 +247,7 @@ static int run_local(int signals, const struct session_run_options *options,
                                      .context = &local};
     struct heap_config config;
     struct access_requester self = access_self();
+    session_list_warn();
     int code = open_manager(&local, &user, error);
     if (code < 0)
         return code;

@@ -49,11 +49,14 @@ static int ask_for_dump(const struct session_server *server, uint64_t id, struct
     session.has_id = true;
     session.id = id;
     request.snapshot = &session;
-    Heapprofd__ControlReply *reply = session_server_ask(server, &request, error);
-    if (reply == NULL)
-        return error->code < 0 ? error->code : -EIO;
-    heapprofd__control_reply__free_unpacked(reply, NULL);
-    return 0;
+    struct session_question question = {
+        .server = server, .request = &request, .patience_ms = PATIENCE_MS};
+    session_servers_ask(&question, 1);
+    heapprofd__control_reply__free_unpacked(question.reply, NULL);
+    if (question.reply != NULL)
+        return 0;
+    *error = question.error;
+    return error->code < 0 ? error->code : -EIO;
 }
 
 /* Take a dump of the session of a process. Return the pid of the heap_profile that began it, or a

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The directory is $HEAPPROFD_RUN_DIR/sessions if we own HEAPPROFD_RUN_DIR. Otherwise it is
- * /tmp/heapprofd-sessions-UID, which root finds, too. If another user has taken that name, it is
- * $XDG_RUNTIME_DIR/heapprofd-sessions.
+ * /run/user/UID/heapprofd-sessions if there is such a directory of the user's, where nobody else
+ * can take the name, or /tmp/heapprofd-sessions-UID: root finds both. If another user has taken the
+ * latter, it is $XDG_RUNTIME_DIR/heapprofd-sessions.
  */
 #include "daemon/sockets/session_directory.h"
 
@@ -17,12 +18,14 @@
 
 #include "daemon/sockets/run_directory.h"
 
+#define USER_PLACE "/run/user"
 #define SHARED_PLACE "/tmp"
 #define SHARED_NAME "heapprofd-sessions-"
 #define OWN_NAME "heapprofd-sessions"
 
-/* Number of entries that are read. */
+/* Number of entries that are read: of a user's directory, and of a directory of such ones. */
 #define ENTRIES_MAX 4096
+#define PLACES_MAX 65536
 
 /* Return the directory's descriptor, or -1 if it is not a directory of that user without these
  * permissions. */
@@ -51,17 +54,21 @@ static bool is_own(const char *path)
 static bool print_place(unsigned n, char path[SESSION_LINK_MAX], char base[SESSION_LINK_MAX])
 {
     const char *run = getenv(RUN_DIRECTORY_ENV), *runtime = getenv("XDG_RUNTIME_DIR");
+    char of_user[sizeof(USER_PLACE) + 16];
     int printed = -1;
     base[0] = 0;
+    snprintf(of_user, sizeof(of_user), USER_PLACE "/%u", (unsigned)geteuid());
     bool has_run =
         run != NULL && run[0] == '/' && (is_own(run) || (access(run, F_OK) < 0 && errno == ENOENT));
     if (has_run && n == 0) {
         snprintf(base, SESSION_LINK_MAX, "%s", run);
         printed = snprintf(path, SESSION_LINK_MAX, "%s/sessions", run);
-    } else if (!has_run && n == 0) {
+    } else if (!has_run && n == 0 && is_own(of_user)) {
+        printed = snprintf(path, SESSION_LINK_MAX, "%s/" OWN_NAME, of_user);
+    } else if (!has_run && n == (is_own(of_user) ? 1 : 0)) {
         printed = snprintf(path, SESSION_LINK_MAX, SHARED_PLACE "/" SHARED_NAME "%u",
                            (unsigned)geteuid());
-    } else if (!has_run && n == 1 && runtime != NULL && runtime[0] == '/') {
+    } else if (!has_run && n == (is_own(of_user) ? 2 : 1) && runtime != NULL && runtime[0] == '/') {
         printed = snprintf(path, SESSION_LINK_MAX, "%s/" OWN_NAME, runtime);
     }
     /* Leave room for a pid. */
@@ -86,6 +93,28 @@ void session_directory_add(const char *socket, char link[SESSION_LINK_MAX])
             snprintf(link, SESSION_LINK_MAX, "%.*s/%s", SESSION_LINK_MAX - 20, path, name);
         close(fd);
     }
+}
+
+bool session_directory_has_problem(struct error *problem)
+{
+    char path[SESSION_LINK_MAX], base[SESSION_LINK_MAX];
+    bool any = false;
+    for (unsigned n = 0; print_place(n, path, base); n++) {
+        struct stat status;
+        if (lstat(path, &status) < 0)
+            return false; /* it can still be made, or its parent says why not */
+        if (S_ISDIR(status.st_mode) && status.st_uid == geteuid() && (status.st_mode & 077) == 0)
+            return false;
+        if (!any)
+            error_set(
+                problem, -EEXIST,
+                "%s belongs to user %u, or others may enter it: your sessions without "
+                "heapprofd are in no status, and stop and snapshot do not reach them; have it "
+                "removed, or set " RUN_DIRECTORY_ENV " to a directory of yours",
+                path, (unsigned)status.st_uid);
+        any = true;
+    }
+    return any;
 }
 
 void session_directory_remove(char link[SESSION_LINK_MAX])
@@ -132,18 +161,22 @@ static void visit_place(int fd, uid_t owner, session_directory_visitor *visit, v
     closedir(directory);
 }
 
-/* Visit other users' directories, for root. */
-static void visit_others(session_directory_visitor *visit, void *context)
+/* Visit other users' directories, for root: those that are named `before`UID`after` at a place. */
+static void visit_others(const char *place, const char *before, const char *after,
+                         session_directory_visitor *visit, void *context)
 {
-    DIR *directory = opendir(SHARED_PLACE);
+    DIR *directory = opendir(place);
     const struct dirent *entry;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        if (strncmp(entry->d_name, SHARED_NAME, strlen(SHARED_NAME)) != 0)
-            continue;
-        long uid = number_of(entry->d_name + strlen(SHARED_NAME));
+    for (unsigned i = 0;
+         i < PLACES_MAX && directory != NULL && (entry = readdir(directory)) != NULL; i++) {
+        char path[SESSION_LINK_MAX];
+        long uid = strncmp(entry->d_name, before, strlen(before)) == 0
+                       ? number_of(entry->d_name + strlen(before))
+                       : -1;
         if (uid < 0 || (uid_t)uid == geteuid())
             continue;
-        visit_place(open_place(dirfd(directory), entry->d_name, (uid_t)uid, 077), (uid_t)uid, visit,
+        snprintf(path, sizeof(path), "%.64s%s", entry->d_name, after);
+        visit_place(open_place(dirfd(directory), path, (uid_t)uid, 077), (uid_t)uid, visit,
                     context);
     }
     if (directory != NULL)
@@ -157,6 +190,8 @@ void session_directory_visit(session_directory_visitor *visit, void *context)
     for (unsigned n = 0; print_place(n, path, base); n++)
         visit_place(open_place(AT_FDCWD, path, geteuid(), 077), geteuid(), visit, context);
     /* If a run directory is named, use only that one. */
-    if (geteuid() == 0 && (run == NULL || run[0] == 0))
-        visit_others(visit, context);
+    if (geteuid() == 0 && (run == NULL || run[0] == 0)) {
+        visit_others(USER_PLACE, "", "/" OWN_NAME, visit, context);
+        visit_others(SHARED_PLACE, SHARED_NAME, "", visit, context);
+    }
 }

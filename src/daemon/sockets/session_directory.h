@@ -9,11 +9,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "util/error.h"
+
 #define SESSION_LINK_MAX 128
 
 /* Link this process's socket. Write the link's path, or "" if no directory can be used. */
 void session_directory_add(const char *socket, char link[SESSION_LINK_MAX]);
 void session_directory_remove(char link[SESSION_LINK_MAX]);
+
+/* Return whether no directory can be used, because somebody else has its name. */
+bool session_directory_has_problem(struct error *problem);
 
 /* Examine a profiler's socket. Return false if nobody listens there any more: then the user's own
  * link to it is removed. */
