@@ -24,7 +24,8 @@ struct metrics_server {
     struct served {
         struct MHD_Connection *connection; /* NULL: free */
         int fd;
-        uint64_t due_ms; /* when it is cut; UINT64_MAX: it was */
+        uint64_t began_ms;
+        bool is_cut;
     } connections[SERVER_CONNECTIONS_MAX];
 };
 
@@ -141,26 +142,42 @@ static void note_connection(void *context, struct MHD_Connection *connection, vo
                 MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
             served->connection = connection;
             served->fd = info != NULL ? info->connect_fd : -1;
-            served->due_ms = clock_read_ms(CLOCK_MONOTONIC) + SERVER_CONNECTION_MS;
+            served->began_ms = clock_read_ms(CLOCK_MONOTONIC);
         }
         return;
     }
 }
 
-/* Cut connections that are too old: MHD finds that they have ended. Return when the next one is
- * due. */
+static uint64_t end_of(const struct served *served, bool is_crowded)
+{
+    return served->began_ms + (is_crowded ? SERVER_CROWDED_MS : SERVER_CONNECTION_MS);
+}
+
+/* Cut connections that are too old, and the oldest one if there is no room for others: MHD finds
+ * that they have ended. Return when the next one is due. */
 static uint64_t cut_old(struct metrics_server *server, uint64_t now_ms)
 {
     uint64_t due_ms = UINT64_MAX;
+    struct served *oldest = NULL;
+    size_t in_use = 0;
     for (size_t i = 0; i < SERVER_CONNECTIONS_MAX; i++) {
         struct served *served = &server->connections[i];
-        if (served->connection == NULL)
+        in_use += served->connection != NULL;
+        if (served->connection != NULL && !served->is_cut &&
+            (oldest == NULL || served->began_ms < oldest->began_ms))
+            oldest = served;
+    }
+    for (size_t i = 0; i < SERVER_CONNECTIONS_MAX; i++) {
+        struct served *served = &server->connections[i];
+        uint64_t end_ms = end_of(served, served == oldest && in_use == SERVER_CONNECTIONS_MAX);
+        if (served->connection == NULL || served->is_cut)
             continue;
-        if (served->due_ms <= now_ms) {
+        if (end_ms <= now_ms) {
             shutdown(served->fd, SHUT_RDWR);
-            served->due_ms = UINT64_MAX;
+            served->is_cut = true;
+        } else {
+            due_ms = clock_earlier(due_ms, end_ms);
         }
-        due_ms = clock_earlier(due_ms, served->due_ms);
     }
     return due_ms;
 }
@@ -168,9 +185,9 @@ static uint64_t cut_old(struct metrics_server *server, uint64_t now_ms)
 void metrics_server_work(struct metrics_server *server, unsigned *timeout_ms)
 {
     MHD_UNSIGNED_LONG_LONG mhd_ms;
+    MHD_run(server->daemon);
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     uint64_t due_ms = cut_old(server, now_ms);
-    MHD_run(server->daemon);
     if (due_ms != UINT64_MAX && due_ms - now_ms < *timeout_ms)
         *timeout_ms = (unsigned)(due_ms - now_ms);
     if (MHD_get_timeout(server->daemon, &mhd_ms) == MHD_YES && mhd_ms < *timeout_ms)

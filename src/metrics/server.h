@@ -5,8 +5,10 @@
  *
  * Clients cannot make it wait or grow. It serves SERVER_CONNECTIONS_MAX at once; others wait in the
  * kernel's backlog. Each connection takes one request with at most SERVER_HEADER_BYTES of header
- * lines, and is cut SERVER_CONNECTION_MS after its start. A text is made at most once in
- * SERVER_FRESH_MS for each format, however many ask for it.
+ * lines, and is cut SERVER_CONNECTION_MS after its start. While all are in use, others may wait:
+ * then the oldest one is cut SERVER_CROWDED_MS after its start, so that connections that ask for
+ * nothing delay nobody for long. A text is made at most once in SERVER_FRESH_MS for each format,
+ * however many ask for it.
  */
 #ifndef HEAPPROFD_METRICS_SERVER_H
 #define HEAPPROFD_METRICS_SERVER_H
@@ -19,6 +21,7 @@
 #define SERVER_CONNECTIONS_MAX 16u
 #define SERVER_HEADER_BYTES 8192u
 #define SERVER_CONNECTION_MS 5000u
+#define SERVER_CROWDED_MS 100u
 #define SERVER_FRESH_MS 1000u
 
 struct server_text {

@@ -6,14 +6,18 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "metrics/render.h"
+#include "metrics/server.h"
 #include "metrics/status_file.h"
 
 static const struct collector_status empty = {
@@ -38,8 +42,8 @@ static void make_process(struct process *process, const char *program, const cha
                          double allocated)
 {
     process->label = (struct period_label){"service_name", service};
-    process->heap = (struct collector_heap){
-        "libc.malloc", 1000, 970, 1030, 10, allocated, 100, true, false};
+    process->heap =
+        (struct collector_heap){"libc.malloc", 1000, 970, 1030, 10, allocated, 100, true, false};
     process->loss = (struct collector_loss){"overrun", 2};
     process->program = (struct collector_program){
         .name = program,
@@ -347,9 +351,83 @@ static void the_status_file_keeps_what_is_known(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
+/* --- the server --- */
+
+static uint64_t ahead_ms; /* of our clock, of the real one, which libmicrohttpd reads */
+
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time)
+{
+    int code = __real_clock_gettime(clock, time);
+    time->tv_sec += (time_t)(ahead_ms / 1000);
+    return code;
+}
+
+static int write_nothing(void *context, FILE *out, bool is_open_metrics)
+{
+    (void)context;
+    (void)is_open_metrics;
+    fputs("# none\n", out);
+    return 0;
+}
+
+static int connect_to(const struct sockaddr_in *address)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(0, connect(fd, (const struct sockaddr *)address, sizeof(*address)));
+    return fd;
+}
+
+/* Four times as many connections as are served at once ask for nothing. A scrape behind them waits
+ * until they were cut, which takes far less time than they have when nobody waits. */
+static void test_idle_connections_give_way(void **state)
+{
+    static const char request[] = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+    const struct server_text text = {.write = write_nothing};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof(address);
+    int idle[4 * SERVER_CONNECTIONS_MAX];
+    char answer[16] = "";
+    struct error error;
+    (void)state;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(0, bind(listener, (struct sockaddr *)&address, length));
+    assert_int_equal(0, listen(listener, 128));
+    assert_int_equal(0, getsockname(listener, (struct sockaddr *)&address, &length));
+    struct metrics_server *server = metrics_server_open(listener, &text, &error);
+    assert_non_null(server);
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+        idle[i] = connect_to(&address);
+    int scraper = connect_to(&address);
+    assert_int_equal(sizeof(request) - 1, write(scraper, request, sizeof(request) - 1));
+    bool is_answered = false;
+    unsigned rounds = 0;
+    ahead_ms = 0;
+    /* In each round a second passes, which is longer than a crowded connection may stay. */
+    for (; rounds < 200 && !is_answered; rounds++) {
+        for (int i = 0; i < 50 && !is_answered; i++) {
+            unsigned timeout_ms = 1000;
+            metrics_server_work(server, &timeout_ms);
+            is_answered = recv(scraper, answer, 12, MSG_DONTWAIT | MSG_PEEK) == 12;
+        }
+        if (!is_answered)
+            ahead_ms += 1000;
+    }
+    assert_true(is_answered);
+    assert_true(ahead_ms <= 4000);
+    for (size_t i = 0; i < sizeof(idle) / sizeof(idle[0]); i++)
+        close(idle[i]);
+    close(scraper);
+    metrics_server_close(server);
+    ahead_ms = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_connections_give_way),
         cmocka_unit_test(unknown_figures_are_left_out),
         cmocka_unit_test(labels_are_escaped),
         cmocka_unit_test(processes_of_a_program_are_summed),
