@@ -496,6 +496,8 @@ def check_access(daemon, directory, cases, scope):
         check(traced == allowed, f"{name}: the kernel allows {traced}")
         if not profiled:
             check(session.stderr.count(f"process {process.pid}") == 1, f"{name}: {session.stderr}")
+        if name == "undumpable":
+            check("is not dumpable" in session.stderr and "namespace" not in session.stderr, session.stderr)
         if expected and not allowed:
             check(f"ptrace_scope is {scope}" in session.stderr, f"{name}: {session.stderr}")
         end_programs(process)

@@ -54,19 +54,26 @@ struct access_requester access_self(void)
                                                 has_ptrace_capability(&rights)};
 }
 
-/*
- * Return whether the process has gained rights by executing a file: it is setuid, or the kernel
- * guards it. A user who connects and then executes a privileged program does not have that
- * program's rights. The kernel gives the /proc files of a guarded process to root.
- */
-static bool has_gained_rights(const struct ucred *credentials, const struct process_status *rights)
+/* Return whether the kernel guards a process of that user, which is not dumpable then: it gives the
+ * process's files in /proc to root. */
+static bool is_guarded(pid_t pid, uid_t uid)
 {
     char path[64];
     struct stat status;
     /* Those of a thread that has ended are root's, too. */
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)process_living_thread(credentials->pid));
-    return !are_all(rights->uid, credentials->uid) || stat(path, &status) < 0 ||
-           status.st_uid != credentials->uid;
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)process_living_thread(pid));
+    return stat(path, &status) < 0 || status.st_uid != uid;
+}
+
+/*
+ * Return whether the process has gained rights by executing a file: it is setuid, or the kernel
+ * guards it. A user who connects and then executes a privileged program does not have that
+ * program's rights.
+ */
+static bool has_gained_rights(const struct ucred *credentials, const struct process_status *rights)
+{
+    return !are_all(rights->uid, credentials->uid) ||
+           is_guarded(credentials->pid, credentials->uid);
 }
 
 /* Read the peer's credentials and rights. Return -EPERM if it is in another user namespace, or
@@ -193,14 +200,15 @@ static int explain_refusal(const struct process_info *info, struct error *error)
             "process %d (%s) has capabilities that you do not have (%#llx): profile it "
             "as a user who has them, as root does outside containers",
             pid, process_info_name(info), (unsigned long long)(theirs.permitted & ~own.permitted));
-    if (!is_in_our_user_namespace(info->pid))
+    /* The namespace of a guarded process cannot be read, whichever it is. */
+    if (!is_guarded(info->pid, theirs.uid[1]) && !is_in_our_user_namespace(info->pid))
         return error_set(error, -EPERM,
                          "process %d (%s) is in another user namespace, over which you have no "
                          "rights: profile it from in there, or as root",
                          pid, process_info_name(info));
     return error_set(error, -EPERM,
-                     "process %d (%s) is not dumpable, or a security module protects it: only root "
-                     "may profile it",
+                     "process %d (%s) is not dumpable (its program's file may not be read, or it "
+                     "asked for that), or a security module protects it: only root may profile it",
                      pid, process_info_name(info));
 }
 
