@@ -188,6 +188,17 @@ static void directory_close(void *state)
     free(directory);
 }
 
+/* The files are for their owner only, but others can see their names, and so programs and times. */
+static void tell_readers(const struct directory *directory, struct error *remark)
+{
+    struct stat status;
+    if (fstat(directory->fd, &status) == 0 && (status.st_mode & 077) != 0)
+        error_set(remark, -EACCES,
+                  "%.300s: others can look into this directory (mode %03o); chmod go= it, unless "
+                  "they may see the names of programs",
+                  directory->path, (unsigned)status.st_mode & 0777);
+}
+
 static void *directory_open(struct settings_section *section, struct error *error)
 {
     const char *path = setting_text(section, "path", NULL);
@@ -205,8 +216,10 @@ static void *directory_open(struct settings_section *section, struct error *erro
              (directory->path = strdup(path)) != NULL &&
              (directory->fd = private_directory_make(path, error)) >= 0) {
         int code = find_files(directory);
-        if (code == 0)
+        if (code == 0) {
+            tell_readers(directory, error);
             return directory;
+        }
         error_set(error, code, "%.300s: cannot be read: %s", path, strerror(-code));
     }
     directory_close(directory);

@@ -117,9 +117,11 @@ int open_sink(struct sink *sink, struct sink_connections *connections,
     sink->kind = find_kind(section, error);
     if (sink->kind == NULL)
         return -EINVAL;
+    *error = (struct error){0};
     sink->state = sink->kind->open(section, error);
     if (sink->state == NULL)
         return -EINVAL;
+    sink->error = *error;
     int code = sink->kind->deliver != NULL ? 0 : open_link(sink, connections, section, error);
     return code < 0 ? code : open_spool(sink, spool_directory, section, error);
 }

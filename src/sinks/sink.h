@@ -38,7 +38,8 @@ struct sink_output {
 
 struct sink_kind {
     const char *name; /* `type = NAME` */
-    /* Make the kind's own state from its section. Return NULL with a message. */
+    /* Make the kind's own state from its section. Return NULL with a message. A message beside a
+     * state is a remark, which the status shows as the sink's last error. */
     void *(*open)(struct settings_section *section, struct error *error);
     void (*close)(void *state);
     /* Encode the periods of one collection. Return 0 or a negative errno with a message. */

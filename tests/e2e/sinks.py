@@ -272,6 +272,30 @@ def test_directory():
     sinks.close()
 
 
+def test_directory_of_all():
+    """A directory that others can look into is told, from the start; the files are the owner's only, whatever the
+    umask."""
+    kept = os.path.join(directory, "open")
+    os.mkdir(kept)
+    os.chmod(kept, 0o755)
+    before = os.umask(0)
+    try:
+        sinks = Sinks(f"[sink disk]\ntype = directory\npath = {kept}\n")
+    finally:
+        os.umask(before)
+    check("others can look into this directory" in sinks.first["disk"]["last_error"], f"told: {sinks.first}")
+    sinks.put()
+    figures = sinks.work()["disk"]
+    check_figures(figures, sent_messages=len(sinks.periods), failures=0)
+    modes = {os.stat(os.path.join(kept, name)).st_mode & 0o777 for name in os.listdir(kept)}
+    check(modes == {0o600}, f"modes of the files: {modes}")
+    sinks.close()
+    os.chmod(kept, 0o700)
+    sinks = Sinks(f"[sink disk]\ntype = directory\npath = {kept}\n")
+    check(not sinks.first["disk"]["last_error"], f"not told: {sinks.first}")
+    sinks.close()
+
+
 # --- outages ---
 
 
