@@ -86,8 +86,11 @@ void process_rights_read(struct process_rights *rights, pid_t pid)
 {
     struct process_rights now = {0};
     struct process_status status;
-    if (pid <= 0 || process_status_read(pid, &status) < 0)
+    struct process_stat stat;
+    if (pid <= 0 || process_status_read(pid, &status) < 0 || !process_stat_read(pid, &stat) ||
+        (rights->is_known && stat.start_ticks != rights->start_ticks))
         return;
+    now.start_ticks = stat.start_ticks;
     unsigned which = has_started_as_root(&status) ? 3 : 0;
     uint64_t own = own_capabilities();
     now.uid = status.uid[which];

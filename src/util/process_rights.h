@@ -16,6 +16,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -27,12 +28,14 @@ struct process_rights {
     gid_t gid;
     gid_t groups[PROCESS_RIGHTS_GROUPS_MAX];
     unsigned group_count;
-    bool is_known;    /* false: nothing can be opened with more rights than ours */
-    bool has_ours;    /* the process may read whatever we may */
-    bool shares_root; /* its paths lead to our files: regular_file_shares_root() */
+    uint64_t start_ticks; /* of the process: its pid may be another one's later */
+    bool is_known;        /* false: nothing can be opened with more rights than ours */
+    bool has_ours;        /* the process may read whatever we may */
+    bool shares_root;     /* its paths lead to our files: regular_file_shares_root() */
 };
 
-/* Read the rights that a process has now. If it is gone, the last known ones stay. */
+/* Read the rights that a process has now. If it is gone, also if its pid is another one's, the last
+ * known ones stay. */
 void process_rights_read(struct process_rights *rights, pid_t pid);
 
 /*

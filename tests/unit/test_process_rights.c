@@ -237,9 +237,11 @@ static void test_what_is_unknown_opens_nothing(void **state)
     assert_int_equal(-EACCES, process_rights_open(&unknown, root, "/etc/passwd", 0, &status));
     process_rights_read(&unknown, 0);
     assert_false(unknown.is_known);
-    /* The last known rights stay. */
+    /* The last known rights stay, also if the pid is that of another process now, root's. */
     struct process_rights kept = rights;
     process_rights_read(&kept, 1 << 30);
+    assert_memory_equal(&rights, &kept, sizeof(kept));
+    process_rights_read(&kept, getpid());
     assert_memory_equal(&rights, &kept, sizeof(kept));
 }
 
