@@ -18,7 +18,7 @@
 #include "reader/program_debug_file.h"
 #include "util/base_name.h"
 #include "util/process_files.h"
-#include "util/regular_file.h"
+#include "util/process_rights.h"
 
 /* Limits of bytes that are searched for instructions: per mapping, and in total. */
 #define CODE_BYTES_MAX (4u << 20)
@@ -176,7 +176,7 @@ struct executable_symbols *executable_symbols_open(pid_t pid)
     struct main_program program;
     struct stat status;
     main_program_find(&program, pid);
-    int fd = regular_file_open(program.path, &status);
+    int fd = process_rights_open_mapped(program.path, &status);
     if (fd < 0)
         return NULL;
     struct executable_symbols *symbols = calloc(1, sizeof(*symbols));
@@ -198,7 +198,7 @@ static bool runs_same_program(const struct executable_symbols *symbols,
                               const struct main_program *program)
 {
     struct stat status;
-    int fd = regular_file_open(program->path, &status);
+    int fd = process_rights_open_mapped(program->path, &status);
     if (fd < 0)
         return false;
     close(fd);
@@ -516,7 +516,7 @@ static int refuse(const struct process *process, bool is_static, struct attach_o
     char reason[PROGRAM_MISSING_BYTES] = "none of its libraries defines malloc";
     outcome->refusal = ATTACH_UNSUPPORTED;
     const char *path = process->program.path;
-    int fd = is_static ? regular_file_open(path, &status) : -1;
+    int fd = is_static ? process_rights_open_mapped(path, &status) : -1;
     const struct reader_file file = {.path = path, .fd = fd, .debug_fd = -1};
     if (fd >= 0) {
         if (program_debug_file_read(&file, FILE_READER_DEADLINE_MS, &program, &debug) == 0)

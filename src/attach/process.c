@@ -15,6 +15,7 @@
 #include "util/elf_machine.h"
 #include "util/process_files.h"
 #include "util/process_maps.h"
+#include "util/process_rights.h"
 #include "util/sorted_search.h"
 
 #define REGIONS_MAX (1u << 20)
@@ -172,7 +173,8 @@ static int read_auxiliary_vector(struct process *process)
 static void find_headers_of_mapped(struct process *process)
 {
     Elf64_Ehdr header;
-    int fd = open(process->program.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    int fd = process_rights_open_mapped(process->program.path, &status);
     if (fd < 0)
         return;
     if (pread(fd, &header, sizeof(header), 0) == sizeof(header)) {

@@ -34,7 +34,7 @@ static int open_mapped(const struct target_mapping *mapping, struct stat *status
              (unsigned long long)mapping->end);
     if (!mapping->has_build_id && !has_its_name(link, mapping->path))
         return -1;
-    return process_rights_open_mapped(mapping->rights, link, status);
+    return process_rights_open_mapped(link, status);
 }
 
 static int open_in_root(const struct target_mapping *mapping, struct stat *status)

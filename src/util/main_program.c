@@ -17,6 +17,7 @@
 #include "util/process_files.h"
 #include "util/process_maps.h"
 #include "util/process_rights.h"
+#include "util/regular_file.h"
 
 #define ARGUMENTS_BYTES 16384
 #define ARGUMENTS_MAX 64
@@ -114,8 +115,8 @@ static bool make_path(char path[PATH_MAX], pid_t pid, const struct process_map *
                      : way == 1
                          ? snprintf(path, PATH_MAX, "/proc/%d/root%s", (int)living, map->path)
                          : snprintf(path, PATH_MAX, "%s", map->path);
-        if (length < PATH_MAX && stat(path, &status) == 0 && status.st_ino == map->inode &&
-            S_ISREG(status.st_mode))
+        if (length < PATH_MAX && regular_file_look(path, &status) == 0 &&
+            status.st_ino == map->inode && S_ISREG(status.st_mode))
             return true;
     }
     return false;
@@ -127,8 +128,12 @@ static bool is_argument(pid_t pid, const struct process_map *map, const char *ar
 {
     char path[PATH_MAX];
     struct stat status;
+    struct process_rights rights = {0};
     if (strcmp(base_name(map->path), base_name(argument)) == 0)
         return true;
+    process_rights_read(&rights, pid);
+    if (!rights.has_ours)
+        return false; /* to follow its path may take as long as its user likes */
     int length = snprintf(path, sizeof(path), "/proc/%d/%s%s%s", (int)process_living_thread(pid),
                           *argument == '/' ? "root" : "cwd", *argument == '/' ? "" : "/", argument);
     return length < PATH_MAX && stat(path, &status) == 0 && status.st_ino == map->inode;
@@ -137,7 +142,8 @@ static bool is_argument(pid_t pid, const struct process_map *map, const char *ar
 static bool is_elf(const char *path)
 {
     char magic[SELFMAG];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    int fd = process_rights_open_mapped(path, &status);
     bool result =
         fd >= 0 && read(fd, magic, SELFMAG) == SELFMAG && memcmp(magic, ELFMAG, SELFMAG) == 0;
     if (fd >= 0)

@@ -399,22 +399,23 @@ int process_rights_open(const struct process_rights *rights, int root, const cha
 }
 
 /* Return whether a file lies where the machine's own files do: on a disk, or on the file system of
- * our root. This asks no server of a file system. */
+ * our root. */
 static bool is_on_disk(const char *path)
 {
-    struct statx file, root;
-    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &file) == 0 &&
-           statx(AT_FDCWD, "/", AT_STATX_DONT_SYNC, STATX_TYPE, &root) == 0 &&
-           (file.stx_dev_major != 0 || file.stx_dev_minor == root.stx_dev_minor);
+    struct stat file, root;
+    return regular_file_look(path, &file) == 0 && regular_file_look("/", &root) == 0 &&
+           (major(file.st_dev) != 0 || file.st_dev == root.st_dev);
 }
 
-int process_rights_open_mapped(const struct process_rights *rights, const char *link,
-                               struct stat *status)
+int process_rights_open_mapped(const char *link, struct stat *status)
 {
-    const struct request request = {.task = OPEN_MAPPED, .rights = rights, .path = link, .fd = -1};
-    if (rights->has_ours || !rights->is_known || is_on_disk(link))
+    struct process_rights rights = {0};
+    const struct request request = {.task = OPEN_MAPPED, .rights = &rights, .path = link, .fd = -1};
+    int pid = 0;
+    if (sscanf(link, "/proc/%d/", &pid) != 1 || is_on_disk(link))
         return regular_file_open(link, status);
-    return (int)ask(&request, NULL, 0, status);
+    process_rights_read(&rights, pid);
+    return rights.has_ours ? regular_file_open(link, status) : (int)ask(&request, NULL, 0, status);
 }
 
 ssize_t process_rights_read_memory(const struct process_rights *rights, pid_t pid, const char *name,

@@ -47,9 +47,9 @@ void process_rights_read(struct process_rights *rights, pid_t pid);
 int process_rights_open(const struct process_rights *rights, int root, const char *path, int flags,
                         struct stat *status);
 
-/* Open a file that the process has mapped, and so can read, through its link in /proc. */
-int process_rights_open_mapped(const struct process_rights *rights, const char *link,
-                               struct stat *status);
+/* Open a file that a process has mapped, and so can read, through its link in /proc: exe, or one of
+ * map_files. Open any other path as regular_file_open() does. */
+int process_rights_open_mapped(const char *link, struct stat *status);
 
 /* Read the process's own memory through a file of /proc, such as environ: like
  * process_file_read(). */

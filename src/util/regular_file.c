@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "util/process_files.h"
@@ -146,11 +147,29 @@ int regular_file_root_of(pid_t pid)
     return root < 0 ? -errno : root;
 }
 
+int regular_file_look(const char *path, struct stat *status)
+{
+    struct statx known;
+    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) < 0)
+        return -errno;
+    *status = (struct stat){
+        .st_dev = makedev(known.stx_dev_major, known.stx_dev_minor),
+        .st_ino = known.stx_ino,
+        .st_mode = known.stx_mode,
+        .st_uid = known.stx_uid,
+        .st_gid = known.stx_gid,
+        .st_size = (off_t)known.stx_size,
+        .st_mtim = {known.stx_mtime.tv_sec, known.stx_mtime.tv_nsec},
+        .st_ctim = {known.stx_ctime.tv_sec, known.stx_ctime.tv_nsec},
+    };
+    return 0;
+}
+
 bool regular_file_is_same(const char *one, const char *other)
 {
     struct stat first, second;
-    return stat(one, &first) == 0 && stat(other, &second) == 0 && S_ISREG(first.st_mode) &&
-           first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    return regular_file_look(one, &first) == 0 && regular_file_look(other, &second) == 0 &&
+           S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
 bool regular_file_shares_root(pid_t pid)

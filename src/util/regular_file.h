@@ -25,6 +25,10 @@ int regular_file_open_below(int root, const char *path, int flags, struct stat *
 int regular_file_find_below(int root, const char *path, int flags);
 int regular_file_open_found(int found, struct stat *status);
 
+/* Like stat(), but with what the kernel knows: no server of a file system (FUSE) is asked, for
+ * which a stranger could let us wait. Return 0 or a negative errno. */
+int regular_file_look(const char *path, struct stat *status);
+
 /* Return whether both paths lead to the same regular file. */
 bool regular_file_is_same(const char *one, const char *other);
 

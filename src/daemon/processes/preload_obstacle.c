@@ -13,6 +13,8 @@
 #include "util/base_name.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
+#include "util/process_rights.h"
+#include "util/regular_file.h"
 #include "wire/handshake.h"
 
 static const struct {
@@ -86,7 +88,7 @@ static enum preload_obstacle preload_obstacle_of_file(struct preload_obstacle_ca
 {
     struct stat status;
     struct program program;
-    if (stat(path, &status) < 0)
+    if (regular_file_look(path, &status) < 0)
         return OBSTACLE_NONE;
     int64_t changed_ns = status.st_mtim.tv_sec * INT64_C(1000000000) + status.st_mtim.tv_nsec;
     const size_t room = sizeof(cache->files) / sizeof(cache->files[0]);
@@ -113,11 +115,26 @@ static bool has_gained_rights(pid_t pid)
     return code == -EACCES || code == -EPERM || secure != 0;
 }
 
+/* Return whether the library's file is, or may be, where the process sees it. */
+static bool has_library(pid_t pid, const char *library)
+{
+    struct process_rights rights = {0};
+    struct stat status;
+    int root = regular_file_root_of(pid);
+    if (root < 0)
+        return root != -ENOENT;
+    process_rights_read(&rights, pid);
+    int fd = process_rights_open(&rights, root, library, 0, &status);
+    if (fd >= 0)
+        close(fd);
+    close(root);
+    return fd != -ENOENT;
+}
+
 enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache *cache,
                                                   const struct process_info *info,
                                                   const char *library)
 {
-    char path[64 + 4096];
     struct main_program program;
     main_program_find(&program, info->pid);
     enum preload_obstacle obstacle = preload_obstacle_of_file(cache, program.path);
@@ -129,9 +146,7 @@ enum preload_obstacle preload_obstacle_of_process(struct preload_obstacle_cache 
     /* Where the library's file is missing, our library takes it out, and leaves this entry. */
     if (!is_named && !process_info_file_contains(info->pid, "environ", HANDSHAKE_SOCKET_ENV "="))
         return OBSTACLE_ENVIRONMENT;
-    snprintf(path, sizeof(path), "/proc/%d/root%.4000s", (int)process_living_thread(info->pid),
-             library);
-    if (access(path, R_OK) != 0 && errno == ENOENT)
+    if (!has_library(info->pid, library))
         return OBSTACLE_PLACE;
     return is_named ? obstacle : OBSTACLE_ENVIRONMENT;
 }

@@ -16,6 +16,7 @@
 #include "reader/file_reader.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
+#include "util/process_rights.h"
 #include "util/regular_file.h"
 #include "wire/static_program.h"
 
@@ -142,7 +143,7 @@ int program_read_within(struct program *program, const char *path, unsigned dead
 {
     struct stat status;
     *program = (struct program){0};
-    int fd = regular_file_open(path, &status);
+    int fd = process_rights_open_mapped(path, &status);
     if (fd < 0)
         return fd == -EINVAL ? -ENOEXEC : fd;
     *file = status;

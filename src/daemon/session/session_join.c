@@ -20,6 +20,7 @@
 #include "util/clock.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
+#include "util/regular_file.h"
 #include "wire/attached_params.h"
 
 static const char *hint_of_exec(const struct session *session, const struct process_info *info)
@@ -248,7 +249,7 @@ static bool read_program_at(struct session *session, struct program *program, co
     struct stat file;
     struct known_program *known = session->programs;
     *program = (struct program){0};
-    if (stat(path, &file) < 0)
+    if (regular_file_look(path, &file) < 0)
         return true;
     for (size_t i = 0; i < SESSION_PROGRAMS_KNOWN; i++) {
         if (known[i].inode == file.st_ino && known[i].device == file.st_dev &&
