@@ -16,10 +16,10 @@ LOOKUP, READ, WRITE, FLUSH = 1, 15, 16, 25
 
 class BlockingFile:
     """A regular file on FUSE that blocks one operation until the test releases it. With READ it exists, has 1 MiB, and
-    can be mapped."""
+    can be mapped. With `content` it is a program, and blocks everything once `is_silent` is set."""
 
-    def __init__(self, directory, blocks, name="fuse"):
-        self.blocks, self.blocked = blocks, 0
+    def __init__(self, directory, blocks, name="fuse", content=None):
+        self.blocks, self.blocked, self.content, self.is_silent = blocks, 0, content, False
         self.mountpoint = os.path.join(directory, name)
         os.mkdir(self.mountpoint)
         try:
@@ -35,15 +35,15 @@ class BlockingFile:
         self.thread.start()
 
     def attributes(self, node):
-        mode = 0o40755 if node == 1 else 0o100644
+        mode = 0o40755 if node == 1 else 0o100755 if self.content else 0o100644
         # ino size blocks atime mtime ctime, their nanoseconds, mode nlink uid gid rdev blksize flags
-        size = 1 << 20 if self.blocks == READ and node != 1 else 0
+        size = 0 if node == 1 else len(self.content) if self.content else 1 << 20 if self.blocks == READ else 0
         return struct.pack("<6Q3I7I", node, size, 0, 0, 0, 0, 0, 0, 0, mode, 1, ALICE, ALICE, 0, 4096, 0)
 
     def serve(self):
         # From linux/fuse.h: LOOKUP 1, GETATTR 3, SETATTR 4, OPEN 14, WRITE 16, FLUSH 25, INIT 26,
         # CREATE 35.
-        exists = self.blocks == READ
+        exists = self.blocks == READ or self.content is not None
         opened = struct.pack("<Q2I", 0, 0 if exists else 1, 0)  # FOPEN_DIRECT_IO
         while True:
             try:
@@ -52,7 +52,7 @@ class BlockingFile:
                 return
             _, kind, unique, node = struct.unpack_from("<IIQQ", request)
             answer, error = b"", 0
-            if kind == self.blocks:
+            if kind == self.blocks or (self.is_silent and kind not in (2, 36, 42)):
                 self.blocked += 1
                 continue
             if kind == 26:
@@ -67,6 +67,9 @@ class BlockingFile:
                 answer = struct.pack("<Q2I", 1, 0, 0) + self.attributes(node)
             elif kind == 14:
                 answer = opened
+            elif kind == READ:
+                at, size = struct.unpack_from("<8xQI", request, 40)
+                answer = self.content[at:at + size]
             elif kind in (2, 36, 42):  # FORGET, INTERRUPT, BATCH_FORGET
                 continue
             elif kind not in (18, 25):  # RELEASE, FLUSH

@@ -393,6 +393,37 @@ def test_version_file_of_a_user():
         check(versions == {**dict.fromkeys(leads_to), "own": "1.2"}, f"versions {versions}")
 
 
+def test_program_on_a_silent_server():
+    """A user's program lies on a file system whose server stops to answer. Others are profiled all the same."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        with open(program("commanded"), "rb") as file:
+            blocking = BlockingFile(directory, None, content=file.read())
+        name = own_name("beside")
+        try:
+            silent = Commanded(daemon.environment, os.path.basename(blocking.mountpoint), blocking.mountpoint, user=BOB)
+            beside = Commanded(daemon.environment, name, directory)
+            for process in (silent, beside):
+                process.wake()
+            blocking.is_silent = True
+            collector = Collector(daemon, directory, f"{EXACT}\n[program fuse]\n[program {name}]\n")
+
+            def both():
+                silent.tell("churn 2000 100")
+                beside.wake()
+                return blocking.blocked and collector.periods(beside.pid)
+
+            wait_for("a period of the other program", both)
+            beside.tell("hold 10 1000")
+            collector.next_period(beside.pid, lambda period: period["callsites"])
+            check(beside.end() == 0, "the other program failed")
+            silent.process.kill()
+        finally:
+            blocking.let_go()
+        collector.end()
+
+
 @contextlib.contextmanager
 def daemon_with_collector(text):
     """Start a daemon that starts its collector, with a directory as sink."""
