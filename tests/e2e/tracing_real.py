@@ -17,6 +17,7 @@ import time
 from daemon import (DAEMON, PATIENCE, Commanded, Daemon, check_figure, heap_of, joined, own_name, report_of,
                     wait_for)
 from harness import TOOL, check, main, run
+from perfetto_reader import allocate, check_readers
 from perfetto_programs import Background, Sockets, need_perfetto
 from trace import fields
 from tracing_service.client import ConsumerClient, ProducerClient
@@ -209,6 +210,44 @@ def test_write_into_file():
         report = recording.end()
         check_figure(heap_of(report, process.pid), "hold_block", "objects", 100000)
         check_combined(recording.path)
+        process.end()
+
+
+def dumping_config(process, buffer_kb=16384, more=""):
+    """Return a configuration of a dump each 50 ms, alone in its buffer."""
+    return f"""
+buffers {{ size_kb: {buffer_kb} }}
+data_sources {{ config {{ name: "android.heapprofd" heapprofd_config {{
+  sampling_interval_bytes: 1 pid: {process.pid} block_client: true continuous_dump_config {{ dump_interval_ms: 50 }} }} }} }}
+{more}"""
+
+
+def test_cleared_state():
+    """The service clears incremental state: no figure is counted again."""
+    with scene_with_perfetto() as scene:
+        process = Commanded(scene.daemon.environment)
+        recording = scene.record("trace", dumping_config(process, more="incremental_state_config { clear_period_ms: 200 }"))
+        joined(scene.daemon, process)
+        allocate(process)
+        recording.end()
+        check_readers(recording.path, process.pid)
+        process.end()
+
+
+def test_wrapped_ring():
+    """The beginning is overwritten: the last dumps have all that they need."""
+    with scene_with_perfetto() as scene:
+        process = Commanded(scene.daemon.environment)
+        recording = scene.record("trace", dumping_config(process, 32))
+        joined(scene.daemon, process)
+        allocate(process)
+        time.sleep(2)
+        recording.end()
+        with open(recording.path, "rb") as file:
+            packets = [dict(fields(packet)) for number, packet in fields(file.read()) if number == PACKET]
+        first = next(packet for packet in packets if PROFILE in packet)
+        check(dict(fields(first[PROFILE])).get(7, 0) > 0, "the ring has not wrapped")
+        check_readers(recording.path, process.pid)
         process.end()
 
 

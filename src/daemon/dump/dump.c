@@ -380,6 +380,8 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
     if (code == 0) {
         dump_names_find(&dump);
         code = write_heaps(&dump);
+        int ended = trace_writer_dumps_end(writer);
+        code = code < 0 ? code : ended;
     }
     ledger_snapshot_release(ledger, snapshot);
     dump_stacks_clear(&dump);

@@ -436,7 +436,7 @@ static int check_trace(int fd, enum session_trace trace, struct error *error)
     if (fd == -EMFILE)
         return error_set(error, fd, "the daemon has no file descriptor left for the trace");
     int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
-    mode_t type = trace == SESSION_TRACE_SERVICE ? S_IFIFO : S_IFREG;
+    mode_t type = trace == SESSION_TRACE_FILE ? S_IFREG : S_IFIFO;
     if (flags < 0 || (flags & O_PATH) != 0 || (flags & O_ACCMODE) == O_RDONLY ||
         fstat(fd, &status) < 0 || (status.st_mode & S_IFMT) != type)
         return error_set(error, -EINVAL, "the trace must be a %s, opened for writing",
@@ -444,11 +444,45 @@ static int check_trace(int fd, enum session_trace trace, struct error *error)
     return 0;
 }
 
+#define NOTE_BYTES_MAX 320u
+
+/* Read and check the configuration. What one of the tracing service has that has no effect gets a
+ * note. */
+static int read_config(const Heapprofd__ControlRequest__Start *request, struct heap_config *config,
+                       struct heap_config_warnings *notes, struct error *error)
+{
+    int code = heap_config_read_binary(request->trace_config.data, request->trace_config.len,
+                                       config, request->service != NULL ? notes : NULL, error);
+    if (code < 0)
+        return code;
+    if (request->service != NULL && (code = heap_config_leave_out(config, notes)) < 0)
+        error_set(error, code, "no memory for the configuration");
+    if (code == 0)
+        code = heap_config_check_targets(config, error);
+    if (code < 0)
+        heap_config_clear(config);
+    return code;
+}
+
+static void write_notes(struct trace_writer *writer, struct heap_config_warnings *notes)
+{
+    for (size_t i = 0; i < notes->count; i++) {
+        char reason[NOTE_BYTES_MAX];
+        snprintf(reason, sizeof(reason), "left out of its configuration: %s", notes->messages[i]);
+        const struct trace_unprofiled note = {
+            .name = "heapprofd", .kind = "configuration", .reason = reason, .by_choice = true};
+        trace_writer_unprofiled(writer, &note);
+    }
+    heap_config_warnings_clear(notes);
+}
+
 static int begin(const struct session_process_start *start, int exec_events, struct error *error)
 {
     struct heap_config config;
-    bool is_pipe = start->request->service != NULL || start->request->continuous;
-    enum session_trace trace = is_pipe ? SESSION_TRACE_SERVICE : SESSION_TRACE_FILE;
+    struct heap_config_warnings notes = {0};
+    enum session_trace trace = start->request->service != NULL ? SESSION_TRACE_SERVICE
+                               : start->request->continuous    ? SESSION_TRACE_COLLECTOR
+                                                               : SESSION_TRACE_FILE;
     process.trace = peer_socket_take_descriptor(start->client);
     int code = check_trace(process.trace, trace, error);
     if (code == 0)
@@ -457,21 +491,22 @@ static int begin(const struct session_process_start *start, int exec_events, str
     if (code == 0 && ((code = server_watch(&process.manager.server, start->client)) < 0 ||
                       (code = server_watch(&process.manager.server, start->supervisor)) < 0))
         return error_set(error, code, "cannot wait for requests: %s", strerror(-code));
-    if (code == 0) {
-        code = heap_config_read_binary(start->request->trace_config.data,
-                                       start->request->trace_config.len, &config, NULL, error);
-        if (code == 0 && (code = heap_config_check_targets(&config, error)) < 0)
-            heap_config_clear(&config);
-    }
-    if (code < 0)
+    if (code == 0)
+        code = read_config(start->request, &config, &notes, error);
+    if (code < 0) {
+        heap_config_warnings_clear(&notes);
         return code;
+    }
     process.manager.server.supervisor = getppid();
     process.manager.server.attach_budget.share_ppm = start->share_ppm;
     process.session =
         session_manager_start(&process.manager, &config, start->request->follow_children,
                               &start->requester, trace, process.trace, error);
-    if (process.session == NULL)
+    if (process.session == NULL) {
+        heap_config_warnings_clear(&notes);
         return error->code;
+    }
+    write_notes(process.session->writer, &notes);
     process.session->id = start->id;
     return 0;
 }

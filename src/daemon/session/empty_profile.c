@@ -46,6 +46,7 @@ int empty_profile_write(struct trace_writer *writer, const struct heap_config *c
         .remark = remark,
     };
     trace_writer_process_tree(writer, process, 1, NULL, 0);
-    int code = trace_writer_dump_begin(writer, &dump);
-    return code < 0 ? code : trace_writer_dump_end(writer);
+    trace_writer_dump_begin(writer, &dump);
+    trace_writer_dump_end(writer);
+    return trace_writer_dumps_end(writer);
 }

@@ -95,8 +95,9 @@ int session_open(struct session *session, const struct heap_config *config, bool
     session->ring_bytes = ring_bytes_of(config);
     session->files = dump_files_open(session_drain, session);
     session->trace = trace;
-    session->writer = trace == SESSION_TRACE_FILE ? trace_writer_open(trace_fd)
-                                                  : trace_writer_open_for_service(trace_fd);
+    session->writer = trace == SESSION_TRACE_FILE      ? trace_writer_open(trace_fd)
+                      : trace == SESSION_TRACE_SERVICE ? trace_writer_open_for_service(trace_fd)
+                                                       : trace_writer_open_for_collector(trace_fd);
     if (session->files == NULL || session->writer == NULL) {
         dump_files_close(session->files);
         if (session->writer != NULL)

@@ -81,8 +81,9 @@ struct discovery_list {
     uint64_t read_rings_ms; /* when the rings were last read between two processes */
 };
 
-/* Where the trace goes: into a file, or as packets without a head to Perfetto's tracing service. */
-enum session_trace { SESSION_TRACE_FILE, SESSION_TRACE_SERVICE };
+/* Where the trace goes: into a file, or as packets without a head to Perfetto's tracing service or
+ * to the collector of continuous mode. */
+enum session_trace { SESSION_TRACE_FILE, SESSION_TRACE_SERVICE, SESSION_TRACE_COLLECTOR };
 
 enum session_end {
     SESSION_GOES_ON,

@@ -281,6 +281,7 @@ int builder_take_over(struct builder *builder, struct profile_sample *samples, s
 struct builder_sequence {
     struct id_map names, paths, source_paths, build_ids; /* string indexes */
     struct id_map heap_names;                            /* string indexes */
+    bool has_packet_tables; /* the tables came in ProfilePackets: they end with the snapshot */
     struct sequence_stacks {
         struct id_map counters, tasks; /* see builder_stack_samples.c */
         uint32_t source;               /* string: the profiler of the stack samples */

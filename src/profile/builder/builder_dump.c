@@ -551,8 +551,11 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
     intern_free(&sequence->pending_ids);
     sequence->commits++;
     /* The same bytes may have a name later. */
-    if (builder->unknown_names != unknown_names)
+    if (builder->unknown_names != unknown_names || sequence->has_packet_tables)
         builder_forget_unchanged(builder, sequence);
+    if (sequence->has_packet_tables)
+        sequence_clear_interned(sequence);
+    sequence->has_packet_tables = false;
     sequence->gap = false;
 }
 

@@ -342,20 +342,31 @@ static int take_process_dump(struct builder *builder, struct builder_sequence *s
     return code;
 }
 
+static const struct {
+    uint32_t field;
+    enum interned_kind kind;
+} packet_tables[] = {
+    {PB_PROFILE_PACKET_CALLSTACKS, INTERNED_CALLSTACK},
+    {PB_PROFILE_PACKET_FRAMES, INTERNED_PROFILE_FRAME},
+    {PB_PROFILE_PACKET_STRINGS, INTERNED_ANY_STRING},
+    {PB_PROFILE_PACKET_MAPPINGS, INTERNED_PROFILE_MAPPING},
+    {PB_PROFILE_PACKET_SOURCE_PATHS, INTERNED_SOURCE_PATH},
+    {PB_PROFILE_PACKET_HEAP_NAMES, INTERNED_HEAP_NAME},
+    {PB_PROFILE_PACKET_HEAP_CONTEXTS, INTERNED_HEAP_CONTEXT},
+};
+
 static int take_profile_field(struct builder *builder, struct builder_sequence *sequence,
                               const struct proto_field *field, uint64_t packet_ns)
 {
-    switch (field->type == PROTO_BYTES ? field->number : 0) {
-    case PB_PROFILE_PACKET_STRINGS:
-        return builder_intern(builder, sequence, INTERNED_ANY_STRING, field->span);
-    case PB_PROFILE_PACKET_MAPPINGS:
-        return builder_intern(builder, sequence, INTERNED_PROFILE_MAPPING, field->span);
-    case PB_PROFILE_PACKET_FRAMES:
-        return builder_intern(builder, sequence, INTERNED_PROFILE_FRAME, field->span);
-    case PB_PROFILE_PACKET_CALLSTACKS:
-        return builder_intern(builder, sequence, INTERNED_CALLSTACK, field->span);
-    case PB_PROFILE_PACKET_PROCESS_DUMPS:
+    if (field->type != PROTO_BYTES)
+        return 0;
+    if (field->number == PB_PROFILE_PACKET_PROCESS_DUMPS)
         return take_process_dump(builder, sequence, field->span, packet_ns);
+    for (size_t i = 0; i < sizeof(packet_tables) / sizeof(packet_tables[0]); i++) {
+        if (packet_tables[i].field != field->number)
+            continue;
+        sequence->has_packet_tables = true;
+        return builder_intern(builder, sequence, packet_tables[i].kind, field->span);
     }
     return 0;
 }

@@ -356,34 +356,53 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
     return writer->error;
 }
 
-static int write_dump_packet(struct trace_writer *writer, bool continued)
+static void put_heap(struct proto_buffer *profile, const struct proto_buffer *head,
+                     const struct proto_buffer *samples)
 {
-    struct proto_buffer *head =
-        writer->dump_head_written ? &writer->dump_again : &writer->dump_head;
-    struct proto_buffer *samples = &writer->dump_samples, *packet = &writer->packet;
-    if (writer->interned.length + head->length + samples->length + PACKET_OVERHEAD_BYTES >
-        TRACE_PACKET_BYTES_MAX)
-        packet_flush_interned(writer);
-
-    packet_begin(writer, packet_time_ns(writer), SEQUENCE_NEEDS_INTERNED);
-    packet_put_interned(writer);
-    struct proto_buffer *profile = &writer->scratch;
-    profile->length = 0;
     uint8_t *at = proto_buffer_reserve(profile, 1 + PROTO_VARINT_BYTES_MAX);
     if (at != NULL) {
         at[0] = PB_PROFILE_PACKET_PROCESS_DUMPS << 3 | 2;
-        profile->length = 1 + proto_encode_varint(at + 1, head->length + samples->length);
+        profile->length += 1 + proto_encode_varint(at + 1, head->length + samples->length);
     }
     proto_put_raw(profile, head->bytes, head->length);
     proto_put_raw(profile, samples->bytes, samples->length);
+}
+
+int packet_write_profile(struct trace_writer *writer, const struct proto_buffer *head,
+                         const struct proto_buffer *samples, bool continued)
+{
+    struct proto_buffer *packet = &writer->packet, *profile = &writer->scratch;
+    packet_begin(writer, packet_time_ns(writer), SEQUENCE_NEEDS_INTERNED);
+    profile->length = 0;
+    if (writer->for_service) {
+        proto_put_raw(profile, writer->interned.bytes, writer->interned.length);
+        profile->failed |= writer->interned.failed;
+        writer->interned.length = 0;
+    } else {
+        packet_put_interned(writer);
+    }
+    if (head != NULL)
+        put_heap(profile, head, samples);
     if (continued)
         proto_put_uint(profile, PB_PROFILE_PACKET_CONTINUED, 1);
     proto_put_uint(profile, PB_PROFILE_PACKET_INDEX, writer->profile_packets++);
     proto_put_bytes(packet, PB_TRACE_PACKET_PROFILE_PACKET, profile->bytes, profile->length);
     packet->failed |= profile->failed;
+    return packet_end(writer);
+}
+
+static int write_dump_packet(struct trace_writer *writer, bool continued)
+{
+    struct proto_buffer *head =
+        writer->dump_head_written ? &writer->dump_again : &writer->dump_head;
+    struct proto_buffer *samples = &writer->dump_samples;
+    if (writer->interned.length + head->length + samples->length + PACKET_OVERHEAD_BYTES >
+        TRACE_PACKET_BYTES_MAX)
+        packet_flush_interned(writer);
+    int code = packet_write_profile(writer, head, samples, continued);
     samples->length = 0;
     writer->dump_head_written = true;
-    return packet_end(writer);
+    return code;
 }
 
 /* Make room for an entry with this many parts. */
@@ -420,5 +439,16 @@ int trace_writer_dump_end(struct trace_writer *writer)
     writer->in_dump = false;
     if (writer->dump_at_max)
         trace_peaks_end(&writer->peaks);
-    return write_dump_packet(writer, false);
+    /* Other heaps of the process may use the same tables. */
+    writer->has_dumps |= writer->for_service;
+    return write_dump_packet(writer, writer->for_service);
+}
+
+int trace_writer_dumps_end(struct trace_writer *writer)
+{
+    if (!writer->has_dumps)
+        return writer->error;
+    writer->has_dumps = writer->has_tables = false;
+    packet_write_profile(writer, NULL, NULL, false);
+    return packet_forget_interned(writer);
 }

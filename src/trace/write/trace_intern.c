@@ -25,10 +25,45 @@ static uint64_t fail(struct trace_writer *writer)
     return 0;
 }
 
+/* Return the number of a table's field: of InternedData, or of a ProfilePacket for the service. */
+static uint32_t table_field(const struct trace_writer *writer, uint32_t field)
+{
+    if (!writer->for_service)
+        return field;
+    switch (field) {
+    case PB_INTERNED_DATA_MAPPINGS:
+        return PB_PROFILE_PACKET_MAPPINGS;
+    case PB_INTERNED_DATA_FRAMES:
+        return PB_PROFILE_PACKET_FRAMES;
+    case PB_INTERNED_DATA_CALLSTACKS:
+        return PB_PROFILE_PACKET_CALLSTACKS;
+    case PB_INTERNED_DATA_SOURCE_PATHS:
+        return PB_PROFILE_PACKET_SOURCE_PATHS;
+    case PB_INTERNED_DATA_HEAP_NAMES:
+        return PB_PROFILE_PACKET_HEAP_NAMES;
+    case PB_INTERNED_DATA_HEAP_CONTEXTS:
+        return PB_PROFILE_PACKET_HEAP_CONTEXTS;
+    default:
+        return PB_PROFILE_PACKET_STRINGS;
+    }
+}
+
+/* Return the table of a kind of string. A ProfilePacket has one for several kinds. */
+static struct intern_table *strings_of(struct trace_writer *writer, struct intern_table *table)
+{
+    return writer->for_service ? &writer->strings : table;
+}
+
+/* Make room for an entry, and begin the tables of a ProfilePacket: in them, id 0 must be written as
+ * the empty string. */
 static void make_room(struct trace_writer *writer, size_t bytes)
 {
     if (writer->interned.length + bytes + PACKET_OVERHEAD_BYTES > TRACE_PACKET_BYTES_MAX)
         packet_flush_interned(writer);
+    if (!writer->for_service || writer->has_tables)
+        return;
+    writer->has_tables = true;
+    proto_put_bytes(&writer->interned, PB_PROFILE_PACKET_STRINGS, NULL, 0);
 }
 
 uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *table,
@@ -48,7 +83,7 @@ uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *
     string.str.data = (uint8_t *)bytes;
     string.str.len = length;
     make_room(writer, length);
-    proto_put_message(&writer->interned, field, &string.base);
+    proto_put_message(&writer->interned, table_field(writer, field), &string.base);
     return id;
 }
 
@@ -63,8 +98,8 @@ static size_t intern_path(struct trace_writer *writer, const char *path, uint64_
             break;
         /* The last id takes the rest of the path. */
         size_t length = count == PATH_COMPONENTS_MAX - 1 ? strlen(path) : strcspn(path, "/");
-        ids[count++] = packet_intern_string(writer, &writer->paths, PB_INTERNED_DATA_MAPPING_PATHS,
-                                            path, length);
+        ids[count++] = packet_intern_string(writer, strings_of(writer, &writer->paths),
+                                            PB_INTERNED_DATA_MAPPING_PATHS, path, length);
         path += length;
     }
     return count;
@@ -101,11 +136,12 @@ static uint64_t put_mapping(struct trace_writer *writer, uint64_t id,
     message.load_bias = mapping->load_bias;
     message.has_build_id = mapping->build_id_length > 0;
     if (message.has_build_id)
-        message.build_id =
-            packet_intern_string(writer, &writer->build_ids, PB_INTERNED_DATA_BUILD_IDS,
-                                 mapping->build_id, mapping->build_id_length);
+        message.build_id = packet_intern_string(writer, strings_of(writer, &writer->build_ids),
+                                                PB_INTERNED_DATA_BUILD_IDS, mapping->build_id,
+                                                mapping->build_id_length);
     make_room(writer, 16 * PATH_COMPONENTS_MAX);
-    proto_put_message(&writer->interned, PB_INTERNED_DATA_MAPPINGS, &message.base);
+    proto_put_message(&writer->interned, table_field(writer, PB_INTERNED_DATA_MAPPINGS),
+                      &message.base);
     return writer->error < 0 ? 0 : id;
 }
 
@@ -159,12 +195,20 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
     return added ? put_mapping(writer, id, mapping, start, end) : id;
 }
 
+/* The mapping of frames outside all files has no path. */
+static uint64_t nowhere(struct trace_writer *writer)
+{
+    return trace_writer_mapping(writer, &(struct trace_mapping){.path = ""});
+}
+
 static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint64_t rel_pc,
                              const char *name, enum trace_frame_kind kind, const char *file,
                              uint32_t line)
 {
     bool added;
     uint64_t name_id = 0;
+    if (mapping == 0 && writer->for_service) /* a ProfilePacket has no mapping 0 */
+        mapping = nowhere(writer);
     if (name != NULL && *name != '\0')
         name_id = packet_intern_string(writer, &writer->strings, PB_INTERNED_DATA_FUNCTION_NAMES,
                                        name, strlen(name));
@@ -189,7 +233,8 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
     at = proto_field_count(at, PB_FRAME_LINE_NUMBER, line);
     at = proto_field_count(at, PB_FRAME_KIND, kind);
     make_room(writer, 0);
-    proto_put_bytes(&writer->interned, PB_INTERNED_DATA_FRAMES, message, (size_t)(at - message));
+    proto_put_bytes(&writer->interned, table_field(writer, PB_INTERNED_DATA_FRAMES), message,
+                    (size_t)(at - message));
     return writer->error < 0 ? 0 : id;
 }
 
@@ -219,11 +264,9 @@ uint64_t trace_writer_source_frame(struct trace_writer *writer, uint64_t mapping
                         source->file, source->line);
 }
 
-/* Return the id of a frame outside all files. It belongs to a mapping without a path. */
 uint64_t trace_writer_marker(struct trace_writer *writer, const char *name)
 {
-    static const struct trace_mapping nowhere = {.path = ""};
-    return trace_writer_frame(writer, trace_writer_mapping(writer, &nowhere), 0, name);
+    return trace_writer_frame(writer, nowhere(writer), 0, name);
 }
 
 static void put_callstack(struct trace_writer *writer, uint64_t id, const uint64_t *frame_ids,
@@ -239,7 +282,8 @@ static void put_callstack(struct trace_writer *writer, uint64_t id, const uint64
             at = proto_field_uint(at, PB_CALLSTACK_FRAME_IDS, frame_ids[i]);
         entry->length = (size_t)(at - entry->bytes);
     }
-    proto_put_bytes(&writer->interned, PB_INTERNED_DATA_CALLSTACKS, entry->bytes, entry->length);
+    proto_put_bytes(&writer->interned, table_field(writer, PB_INTERNED_DATA_CALLSTACKS),
+                    entry->bytes, entry->length);
     if (entry->failed)
         fail(writer);
 }
@@ -293,6 +337,7 @@ uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *
     context.n_name_ids = count;
     context.name_ids = (uint64_t *)names;
     make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
-    proto_put_message(&writer->interned, PB_INTERNED_DATA_HEAP_CONTEXTS, &context.base);
+    proto_put_message(&writer->interned, table_field(writer, PB_INTERNED_DATA_HEAP_CONTEXTS),
+                      &context.base);
     return writer->error < 0 ? 0 : id;
 }

@@ -28,7 +28,8 @@ int trace_writer_thread_track(struct trace_writer *writer, uint64_t track,
 static int write_event(struct trace_writer *writer, uint64_t boottime_ns, const TrackEvent *event)
 {
     packet_begin(writer, boottime_ns, SEQUENCE_NEEDS_INTERNED);
-    packet_put_interned(writer);
+    if (!writer->for_service)
+        packet_put_interned(writer);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_TRACK_EVENT, &event->base);
     return packet_end_soon(writer);
 }
@@ -37,15 +38,25 @@ int trace_writer_slice_begin(struct trace_writer *writer, uint64_t track, uint64
                              const char *name)
 {
     TrackEvent event = PERFETTO__PROTOS__TRACK_EVENT__INIT;
-    uint64_t category =
+    uint64_t category_id;
+    char *category = (char *)CATEGORY;
+    event.has_type = event.has_track_uuid = true;
+    event.type = PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
+    event.track_uuid = track;
+    /* The service may lose the packet with an interned name. */
+    if (writer->for_service) {
+        event.name = (char *)name;
+        event.categories = &category;
+        event.n_categories = 1;
+        return write_event(writer, boottime_ns, &event);
+    }
+    category_id =
         packet_intern_string(writer, &writer->event_categories, PB_INTERNED_DATA_EVENT_CATEGORIES,
                              CATEGORY, strlen(CATEGORY));
     event.name_iid = packet_intern_string(writer, &writer->event_names,
                                           PB_INTERNED_DATA_EVENT_NAMES, name, strlen(name));
-    event.has_type = event.has_track_uuid = event.has_name_iid = true;
-    event.type = PERFETTO__PROTOS__TRACK_EVENT__TYPE__TYPE_SLICE_BEGIN;
-    event.track_uuid = track;
-    event.category_iids = &category;
+    event.has_name_iid = true;
+    event.category_iids = &category_id;
     event.n_category_iids = 1;
     return write_event(writer, boottime_ns, &event);
 }

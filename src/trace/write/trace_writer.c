@@ -33,15 +33,23 @@ struct trace_writer *trace_writer_open(int fd)
     return writer;
 }
 
-struct trace_writer *trace_writer_open_for_service(int fd)
+struct trace_writer *trace_writer_open_for_collector(int fd)
 {
     struct trace_writer *writer = trace_writer_open(fd);
+    if (writer != NULL)
+        writer->omits_trusted = true;
+    return writer;
+}
+
+struct trace_writer *trace_writer_open_for_service(int fd)
+{
+    struct trace_writer *writer = trace_writer_open_for_collector(fd);
     if (writer != NULL)
         writer->for_service = true;
     return writer;
 }
 
-int trace_writer_restart(struct trace_writer *writer)
+int packet_forget_interned(struct trace_writer *writer)
 {
     struct intern_table *tables[] = {
         &writer->strings,          &writer->paths,
@@ -51,10 +59,18 @@ int trace_writer_restart(struct trace_writer *writer)
         &writer->heap_contexts,    &writer->event_names,
         &writer->event_categories,
     };
-    packet_flush_interned(writer);
-    trace_writer_stream_flush(writer);
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]) && writer->error == 0; i++)
         writer->error = intern_forget(tables[i]);
+    return writer->error;
+}
+
+int trace_writer_restart(struct trace_writer *writer)
+{
+    if (writer->for_service)
+        return trace_writer_stream_flush(writer);
+    packet_flush_interned(writer);
+    trace_writer_stream_flush(writer);
+    packet_forget_interned(writer);
     writer->sequence_begun = false;
     /* Trace processor forgets the last packet's index with the rest of the state. */
     writer->profile_packets = 0;
@@ -113,10 +129,11 @@ uint64_t packet_time_ns(const struct trace_writer *writer)
 void packet_begin(struct trace_writer *writer, uint64_t boottime_ns, enum sequence_use use)
 {
     struct proto_buffer *packet = &writer->packet;
-    uint32_t flags = use == SEQUENCE_NEEDS_INTERNED ? SEQUENCE_NEEDS_STATE : 0;
+    uint32_t flags =
+        use == SEQUENCE_NEEDS_INTERNED && !writer->for_service ? SEQUENCE_NEEDS_STATE : 0;
     packet->length = 0;
     proto_put_uint(packet, PB_TRACE_PACKET_TIMESTAMP, boottime_ns);
-    if (!writer->for_service) {
+    if (!writer->omits_trusted) {
         proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_UID, getuid());
         proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, writer->sequence);
         proto_put_uint(packet, PB_TRACE_PACKET_TRUSTED_PID, (uint64_t)getpid());
@@ -213,6 +230,8 @@ int packet_flush_interned(struct trace_writer *writer)
 {
     if (writer->interned.length == 0)
         return writer->error;
+    if (writer->for_service)
+        return packet_write_profile(writer, NULL, NULL, true);
     packet_begin(writer, packet_time_ns(writer), SEQUENCE_NEEDS_INTERNED);
     packet_put_interned(writer);
     return packet_end(writer);

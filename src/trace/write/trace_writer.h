@@ -25,12 +25,20 @@ struct trace_writer;
 struct trace_writer *trace_writer_open(int fd);
 
 /* Return a writer of packets for Perfetto's tracing service, which adds the fields that only it may
- * write: a packet with one of them would be rejected. NULL: no memory. */
+ * write: a packet with one of them would be rejected. The service may lose packets. So the dumps of
+ * a process do not rely on earlier packets: they have their own tables of names and stacks. (Were
+ * they in InternedData, Perfetto's trace processor would need its state cleared after a loss, and
+ * with the state it forgets the counters of earlier dumps, and counts them again.) NULL: no memory.
+ */
 struct trace_writer *trace_writer_open_for_service(int fd);
+
+/* Return a writer of packets without those fields for the collector, which cuts them into traces at
+ * each trace_writer_restart(). NULL: no memory. */
+struct trace_writer *trace_writer_open_for_collector(int fd);
 
 /* Clear the incremental state, so that a reader that has none of the earlier packets understands
  * the later ones: everything that a packet refers to is written again before its next use. Ids stay
- * valid. Call it between dumps. */
+ * valid. Call it between dumps. Packets for the service have no such state. */
 int trace_writer_restart(struct trace_writer *writer);
 
 /* Flush and free. Return the first error since opening. */
@@ -172,6 +180,9 @@ struct trace_heap_sample {
 int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump);
 int trace_writer_dump_sample(struct trace_writer *writer, const struct trace_heap_sample *sample);
 int trace_writer_dump_end(struct trace_writer *writer);
+/* End the dumps of a process: one for each heap. Ids of frames and stacks are not valid after it.
+ */
+int trace_writer_dumps_end(struct trace_writer *writer);
 
 /* --- the stream of all events: a packet has the events of one process. It is written when it is
  * full, before an event of another process, and at a flush --- */

@@ -50,12 +50,15 @@ struct trace_writer {
     uint64_t begin_ns;  /* CLOCK_BOOTTIME when it was opened */
     uint64_t time_ns;   /* of the next packets; 0: the present */
     uint64_t bytes;
-    bool for_service;             /* the tracing service writes the trusted fields */
-    bool has_first;               /* the sequence's first packet is written */
-    bool sequence_begun;          /* and since the last restart one more */
+    bool for_service;    /* the tracing service may lose packets: dumps have their own tables */
+    bool omits_trusted;  /* fields that only the tracing service may write */
+    bool has_first;      /* the sequence's first packet is written */
+    bool sequence_begun; /* and since the last restart one more */
     struct proto_buffer packet;   /* reused for every packet */
     struct proto_buffer waiting;  /* packets from packet_end_soon() */
-    struct proto_buffer interned; /* InternedData not yet written */
+    struct proto_buffer interned; /* InternedData not yet written; with for_service, tables of a
+                                     ProfilePacket */
+    bool has_tables, has_dumps;   /* with for_service: since the last trace_writer_dumps_end() */
     struct intern_table strings, paths, source_paths, build_ids, mappings, frames, callstacks;
     struct intern_table heap_names, heap_contexts, event_names, event_categories;
     struct trace_files own_files, *files;
@@ -95,10 +98,16 @@ int packet_write_message(struct trace_writer *writer, uint32_t field,
 uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *table,
                               uint32_t field, const void *bytes, size_t length);
 
-/* Put the newly interned data into the current packet. */
+/* Put the newly interned data into the current packet. Not with for_service. */
 void packet_put_interned(struct trace_writer *writer);
 /* Write the newly interned data as a separate packet, if there is any. */
 int packet_flush_interned(struct trace_writer *writer);
+/* Write a ProfilePacket with the waiting tables (for_service) or interned data, and with a heap's
+ * head and samples (NULL: none). */
+int packet_write_profile(struct trace_writer *writer, const struct proto_buffer *head,
+                         const struct proto_buffer *samples, bool continued);
+/* Let everything that is interned be written again before its next use. */
+int packet_forget_interned(struct trace_writer *writer);
 
 /* Begin and end the dump of a heap with dump_at_max. The heap is dropped after its final dump. */
 int trace_peaks_begin(struct trace_peaks *peaks, int32_t pid, const char *name, bool final);
