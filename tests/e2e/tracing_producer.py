@@ -313,6 +313,55 @@ def test_refused():
         check(any(own_name("absent").encode() in reason for reason in reasons), "no remark on the absent process")
 
 
+HEAPS, ALL_HEAPS, INTERVALS, EXCLUDED = 20, 21, 22, 27
+
+# Configurations that Perfetto's heapprofd takes, without a process: (fields, what the note says was left out).
+LEFT_OUT = (
+    ([(1, 1), (4, 0)], "0 is not a pid"),
+    ([(1, 1), (4, 99999999)], "99999999 is not a pid"),
+    ([(1, 1), (2, "")], "a process name is empty"),
+    ([(1, 1), (6, message((5, 500)))], "dump_phase_ms"),
+    ([(HEAPS, "libc.malloc"), (INTERVALS, 1)], None),
+    ([(1, 0), (HEAPS, "libc.malloc"), (INTERVALS, 1)], None),
+    ([(INTERVALS, 1)], None),
+    ([(1, 0), (INTERVALS, 1)], None),
+    ([(1, 1), (HEAPS, "x" * 64), (HEAPS, "libc.malloc")], "x" * 64),
+    ([(HEAPS, "x" * 64), (INTERVALS, 9), (HEAPS, "libc.malloc"), (INTERVALS, 1)], "x" * 64),
+    ([(1, 1), (ALL_HEAPS, 1), (EXCLUDED, "x" * 64)], "x" * 64),
+    ([(1, 1), *((HEAPS, name) for name in ["libc.malloc", *map(str, range(300))])], "the heap '254': too many"),
+    ([(HEAPS, "libc.malloc"), (INTERVALS, 1), (HEAPS, "libc.mmap"), (INTERVALS, 4096)], "libc.mmap"),
+    ([(HEAPS, "libc.malloc"), (INTERVALS, 1), (HEAPS, "big"), (INTERVALS, 1 << 63)], "too large"),
+    ([(1, 1), (26, "@system")], "target_installed_by"),
+)
+
+
+def test_left_out():
+    """A part of a configuration that makes no sense has no effect, and a note in the trace; the rest is profiled."""
+    with place() as here:
+        for fields, note in LEFT_OUT:
+            process = Commanded(here.environment)
+            recording = here.record(source([*fields, (4, process.pid), (9, True)]))
+            joined(here.daemon, process)
+            process.tell("hold 10 1000")
+            recording.end()
+            report = recording.report()
+            notes = [entry["reason"] for entry in report["unprofiled"] if entry["name"] == "heapprofd"]
+            check(all("left out of its configuration" in text for text in notes), f"{fields}: {notes}")
+            check(not notes if note is None else any(note in text for text in notes), f"{fields}: {notes}")
+            check_figure(heap_of(report, process.pid), "hold_block", "space", 10000)
+            process.end()
+
+
+def test_nothing_left():
+    """Without a target or a heap there is no session, and the trace says why."""
+    with place() as here:
+        for fields, reason in (([(1, 1), (4, 0)], b"0 is not a pid"), ([(1, 1), (2, "")], b"name is empty"),
+                               ([(1, 1), (2, "name"), (HEAPS, "x" * 64)], b"heap name"),
+                               ([(2, "name"), (ALL_HEAPS, 1), (INTERVALS, 1)], b"give one for each")):
+            packets = here.record(source(fields)).end()
+            check(any(packet.has(UNPROFILED) and reason in packet.data for packet in packets), f"{fields}: no {reason}")
+
+
 # --- memory of all kinds ---
 
 

@@ -60,10 +60,21 @@ static size_t list_length(char *const *list)
     return length;
 }
 
+bool heap_config_is_pid(uint64_t number)
+{
+    return number > 0 && number <= PID_MAX;
+}
+
+bool heap_config_is_heap_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 0 && length <= HEAP_NAME_BYTES_MAX;
+}
+
 static int check_heap_names(char *const *names, struct error *error)
 {
     for (; names != NULL && *names != NULL; names++) {
-        if (**names == '\0' || strlen(*names) > HEAP_NAME_BYTES_MAX)
+        if (!heap_config_is_heap_name(*names))
             return error_set(error, -EINVAL,
                              "the heap name '%.80s' is not valid: give 1 to %d bytes", *names,
                              HEAP_NAME_BYTES_MAX);
@@ -93,7 +104,7 @@ static int check_names_and_heaps(const struct heap_config *config, struct error 
                              *name);
     }
     for (size_t i = 0; i < config->pid_count; i++) {
-        if (config->pids[i] == 0 || config->pids[i] > PID_MAX)
+        if (!heap_config_is_pid(config->pids[i]))
             return error_set(error, -EINVAL, "%llu is not a pid",
                              (unsigned long long)config->pids[i]);
     }

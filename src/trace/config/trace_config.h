@@ -106,6 +106,9 @@ struct heap_config_warnings {
     size_t count, capacity;
 };
 
+/* Add a message, unless `warnings` is NULL or there is no memory. */
+void heap_config_warn(struct heap_config_warnings *warnings, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 void heap_config_warnings_clear(struct heap_config_warnings *warnings);
 
 /* Set heap_profile's defaults. */
@@ -117,6 +120,14 @@ void heap_config_clear_targets(struct heap_config *config);
 /* Check a configuration. Return 0, or a negative errno with a message that names the value, what is
  * wrong, and what would be right. */
 int heap_config_check(const struct heap_config *config, struct error *error);
+
+/* Return whether a process could have this number, and a heap this name. */
+bool heap_config_is_pid(uint64_t number);
+bool heap_config_is_heap_name(const char *name);
+
+/* Leave out what Perfetto's heapprofd would leave out of a configuration, and add a message about
+ * each such part. Return 0 or -ENOMEM. */
+int heap_config_leave_out(struct heap_config *config, struct heap_config_warnings *warnings);
 
 /* Check a configuration like heap_config_check(), and that it has a target: a pid, a name, or all.
  */

@@ -60,8 +60,7 @@ void heap_config_warnings_clear(struct heap_config_warnings *warnings)
     *warnings = (struct heap_config_warnings){0};
 }
 
-__attribute__((format(printf, 2, 3))) static void warn(struct heap_config_warnings *warnings,
-                                                       const char *format, ...)
+void heap_config_warn(struct heap_config_warnings *warnings, const char *format, ...)
 {
     char *message = NULL;
     va_list arguments;
@@ -167,8 +166,8 @@ static void warn_ignored(const Perfetto__Protos__DataSourceConfig *source,
     unsigned next = 0;
     const char *field;
     while ((field = heap_timeline_ignored(source, &next)) != NULL)
-        warn(warnings, "the field '%s' of the data source %s has no effect here", field,
-             source->name);
+        heap_config_warn(warnings, "the field '%s' of the data source %s has no effect here", field,
+                         source->name);
 }
 
 /* Return our data source's configuration, and take over those of the counters beside the heap. */
@@ -184,18 +183,20 @@ static const HeapprofdConfig *find_ours(const TraceConfig *trace, struct heap_ti
             continue;
         }
         if (!heap_config_is_source(name, strlen(name)))
-            warn(warnings,
-                 "the data source '%s' is ignored without the tracing service (--service): "
-                 "only " OUR_DATA_SOURCE ", " PROCESS_DATA_SOURCE " and " SYSTEM_DATA_SOURCE
-                 " are known",
-                 name);
+            heap_config_warn(
+                warnings,
+                "the data source '%s' is ignored without the tracing service (--service): "
+                "only " OUR_DATA_SOURCE ", " PROCESS_DATA_SOURCE " and " SYSTEM_DATA_SOURCE
+                " are known",
+                name);
         else if (ours != NULL)
-            warn(warnings, "a second data source " OUR_DATA_SOURCE " is ignored: use one session "
-                           "for each");
+            heap_config_warn(warnings,
+                             "a second data source " OUR_DATA_SOURCE " is ignored: use one session "
+                             "for each");
         else if (source->heapprofd_config != NULL)
             ours = source->heapprofd_config;
         else
-            warn(warnings, "a data source " OUR_DATA_SOURCE " has no heapprofd_config");
+            heap_config_warn(warnings, "a data source " OUR_DATA_SOURCE " has no heapprofd_config");
     }
     return ours;
 }
@@ -223,8 +224,9 @@ static void warn_of_service_fields(const TraceConfig *trace, struct heap_config_
         for (size_t j = 0; j < sizeof(plain) / sizeof(*plain); j++)
             is_plain |= field->id == plain[j];
         if (!is_plain && has_field(trace, field))
-            warn(warnings, "the field '%s' has no effect without the tracing service (--service)",
-                 field->name);
+            heap_config_warn(warnings,
+                             "the field '%s' has no effect without the tracing service (--service)",
+                             field->name);
     }
 }
 
@@ -243,9 +245,9 @@ static int take_config(const TraceConfig *trace, struct heap_config *config,
     config->duration_ms = trace->duration_ms;
     warn_of_service_fields(trace, warnings);
     if (trace->output_path != NULL)
-        warn(warnings, "output_path is ignored: use -o");
+        heap_config_warn(warnings, "output_path is ignored: use -o");
     if (ours->n_target_installed_by > 0)
-        warn(warnings, "target_installed_by has no effect on Linux");
+        heap_config_warn(warnings, "target_installed_by has no effect on Linux");
     if (copy_lists(config, ours) < 0) {
         heap_config_clear(config);
         return error_set(error, -ENOMEM, "no memory for the configuration");
@@ -278,7 +280,7 @@ static bool must_know(const ProtobufCMessageDescriptor *message)
 
 static void warn_unknown(void *context, const char *field, unsigned line, unsigned column)
 {
-    warn(context, "%u:%u: the field '%s' has no effect here", line, column, field);
+    heap_config_warn(context, "%u:%u: the field '%s' has no effect here", line, column, field);
 }
 
 int heap_config_read_text(const char *text, size_t length, struct heap_config *config,
