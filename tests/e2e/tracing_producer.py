@@ -20,6 +20,7 @@ from harness import SLOWNESS, TOOL, check, main, need, program, run
 from perfetto_reader import allocate, check_readers
 from tracing_service import Behaviour, TracingService
 from tracing_service.client import ConsumerClient
+from tracing_service.producer_port import ProducerPort
 from tracing_service.wire import message
 
 PROFILE_PACKET, INTERNED_DATA, SEQUENCE_FLAGS, PROCESS_TREE, DROPPED = 37, 12, 13, 2, 42
@@ -296,6 +297,34 @@ def test_wrapped_ring():
         reader = check_readers(recording.path, process.pid)
         check(packets and reader.skipped == 0, "packets that need others")
         process.end()
+
+
+def test_last_dump():
+    """The last dump arrives although the service stands still for 3 s while it is written."""
+    with place(shm_size=65536, page_size=4096) as here:
+        command = shutil.copy(program("many_stacks"), os.path.join(here.directory, own_name("stacks")))
+        recording = here.record(source(names(os.path.basename(command))))
+        process = subprocess.Popen([command, "12"], env={**here.environment, "LD_PRELOAD": LIBRARY},
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        check(process.stdout.readline() == b"ok\n", "the program")
+        take = []
+
+        def stand_still(port, arguments, reply):
+            take.append(len(take))
+            if len(take) == 2:
+                time.sleep(3)
+            return commit(port, arguments, reply)
+
+        commit = ProducerPort.METHODS["CommitData"]
+        ProducerPort.METHODS["CommitData"] = stand_still
+        try:
+            packets = recording.end()
+        finally:
+            ProducerPort.METHODS["CommitData"] = commit
+        check(len(take) > 2, f"{len(take)} commits")
+        check(sum(packet.number(DROPPED) and packet.has(PROFILE_PACKET) for packet in packets) == 0, "packets were lost")
+        check_figure(heap_of(recording.report(), process.pid), "descend", "alloc_objects", 4096)
+        process.communicate(timeout=PATIENCE)
 
 
 # --- sessions that fail ---

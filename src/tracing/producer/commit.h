@@ -13,8 +13,8 @@
 #include "tracing/ipc/connection.h"
 #include "tracing/producer/shared_buffer.h"
 
-/* Chunks of a request. With pages of 32 KB it is half a megabyte. */
-#define COMMIT_CHUNKS_MAX 16
+/* Chunks of a request. With pages of 4 KB it is half a megabyte. */
+#define COMMIT_CHUNKS_MAX 128
 /* Bytes of chunks in a request, which must fit in a frame with the largest chunk. */
 #define COMMIT_BYTES_MAX ((size_t)60 << 10)
 

@@ -23,8 +23,8 @@
 /* The kernel's limit for ordinary users. A larger pipe means fewer changes between processes. */
 #define PIPE_BYTES (1 << 20)
 
-/* Less than the time after which a process whose full ring is not read gives its profile up (5 s).
- */
+/* While processes are profiled: less than the time after which a process whose full ring is not
+ * read gives its profile up (5 s). */
 #define STALL_MS 1000
 /* The service frees chunks without a message. */
 #define STALL_POLL_MS 5
@@ -186,11 +186,22 @@ void instance_restart_sequence(struct instance *instance)
     send_restart(instance);
 }
 
+/* Lose no more packets: write again what the service has missed. */
+static void end_stall(struct instance *instance)
+{
+    if (instance->gives_up)
+        instance_restart_sequence(instance);
+    instance->stall_ms = 0;
+    instance->gives_up = false;
+}
+
 void instance_stop(struct instance *instance)
 {
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
     Heapprofd__ControlRequest__Session session = HEAPPROFD__CONTROL_REQUEST__SESSION__INIT;
     instance->state = INSTANCE_STOPS;
+    if (instance->gives_up)
+        end_stall(instance);
     send_restart(instance);
     request.stop = &session;
     /* The end of the connection ends the session, too. */
@@ -267,15 +278,6 @@ static int next_packet(const struct instance *instance, struct proto_span *packe
     return 1;
 }
 
-/* A chunk was free: begin anew with what the service has missed. */
-static void end_stall(struct instance *instance)
-{
-    if (instance->gives_up)
-        instance_restart_sequence(instance);
-    instance->stall_ms = 0;
-    instance->gives_up = false;
-}
-
 /* Write the packets of the buffer into chunks. Return 1 if all are written, 0 if no chunk is free,
  * or a negative errno. */
 static int write_packets(struct instance *instance, uint64_t now_ms)
@@ -293,11 +295,10 @@ static int write_packets(struct instance *instance, uint64_t now_ms)
             end_stall(instance);
             instance->packets++;
             instance->packet_bytes += length;
-        } else if (instance->gives_up) {
-            chunk_writer_give_up(&instance->writer);
         } else {
             instance->stall_ms = instance->stall_ms != 0 ? instance->stall_ms : now_ms;
-            instance->gives_up = now_ms >= instance->stall_ms + STALL_MS;
+            instance->gives_up |=
+                instance->state != INSTANCE_STOPS && now_ms >= instance->stall_ms + STALL_MS;
             if (!instance->gives_up)
                 return 0;
             chunk_writer_give_up(&instance->writer);

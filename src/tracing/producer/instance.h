@@ -7,9 +7,10 @@
  * They are read into a buffer, cut at their borders, and written into chunks.
  *
  * If the service gives no chunk back, the pipe is not read, and the session waits when it is full:
- * for STALL_MS at most. Then the packets that are there are given up until a chunk is free again,
- * and the session writes its names and stacks once more, because the lost packets may have had
- * them.
+ * for STALL_MS at most, because processes may wait for it. Then the packets that are there are
+ * given up until a chunk is free again, and the session describes its processes and threads once
+ * more, because the lost packets may have done so. After the stop no process waits: the last dumps
+ * are written as soon as the service takes them, or until it is gone.
  */
 #ifndef HEAPPROFD_TRACING_PRODUCER_INSTANCE_H
 #define HEAPPROFD_TRACING_PRODUCER_INSTANCE_H
@@ -33,15 +34,15 @@ struct instance {
     uint64_t tracing_session;
     void *trace_config; /* serialized, for the daemon */
     size_t trace_config_bytes;
-    int daemon, pipe; /* -1: none, or ended */
-    bool has_begun;   /* the session has begun, or never will */
-    bool is_watched;  /* the pipe is in the producer's epoll */
+    int daemon, pipe;       /* -1: none, or ended */
+    bool has_begun;         /* the session has begun, or never will */
+    bool is_watched;        /* the pipe is in the producer's epoll */
     bool must_restart;      /* the daemon's socket was full when the sequence was to restart */
     uint32_t daemon_events; /* that the producer's epoll waits for on `daemon`; 0: none */
     struct chunk_writer writer;
     uint8_t *bytes; /* read from the pipe; those in [start, end) are not in chunks yet */
     size_t start, end;
-    uint64_t stall_ms; /* since when it waits for a chunk (CLOCK_MONOTONIC); 0: it does not */
+    uint64_t stall_ms; /* since when it has waited for a chunk (CLOCK_MONOTONIC); 0: it does not */
     bool gives_up;     /* it has waited for too long: packets are lost until a chunk is free */
     uint64_t packets, packet_bytes;
 };

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tracing/producer/service_link.h"
+#include "tracing/producer/socket_watch.h"
 #include "util/clock.h"
 #include "util/event_loop.h"
 #include "util/terminal_text.h"
@@ -25,6 +26,8 @@
  * that not all producers come at once when a service starts. */
 #define RETRY_MS_MIN 100u
 #define RETRY_MS_MAX 5000u
+/* The first pause after the socket has appeared: the service listens a moment later. */
+#define RETRY_MS_SOON 5u
 /* A connection that lasted this long was a good one: the next attempt comes soon. */
 #define STEADY_MS 5000u
 
@@ -35,6 +38,7 @@ static struct producer {
     void (*write)(const char *line);
     struct tracing_socket socket;
     int epoll, signals;
+    struct socket_watch watch;
     struct service_link link;
     uint64_t connected_ms;
     uint64_t retry_ms;      /* time of the next attempt */
@@ -81,8 +85,21 @@ static void connect_if_due(uint64_t now_ms)
     if (producer.link.connection != NULL || now_ms < producer.retry_ms)
         return;
     producer.connected_ms = now_ms;
+    socket_watch_begin(&producer.watch, producer.socket.name);
     if (service_link_open(&producer.link, &producer.socket, producer.epoll, &error) < 0)
         disconnect(&error);
+    else
+        socket_watch_end(&producer.watch);
+}
+
+/* Try again soon after the service's socket has appeared. */
+static void see_socket(void)
+{
+    uint64_t soon_ms = clock_read_ms(CLOCK_MONOTONIC) + RETRY_MS_SOON;
+    if (!socket_watch_read(&producer.watch) || producer.link.connection != NULL)
+        return;
+    producer.retry_ms = clock_earlier(producer.retry_ms, soon_ms);
+    producer.pause_ms = RETRY_MS_SOON;
 }
 
 static uint64_t next_due_ms(void)
@@ -104,6 +121,8 @@ static bool step(uint64_t end_ms)
     bool goes_on = true;
     for (int i = 0; i < count && code == 0; i++) {
         goes_on &= events[i].data.fd != producer.signals;
+        if (events[i].data.fd == producer.watch.inotify)
+            see_socket();
         if (producer.link.connection != NULL)
             code = service_link_serve(&producer.link, events[i].data.fd, &error);
     }
@@ -142,6 +161,10 @@ static int open_loop(void)
     producer.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (producer.signals < 0 || producer.epoll < 0)
         return -errno;
+    /* Without it the next attempt is some seconds later. */
+    if (socket_watch_open(&producer.watch) &&
+        event_loop_watch(producer.epoll, EPOLL_CTL_ADD, producer.watch.inotify, EPOLLIN) < 0)
+        socket_watch_close(&producer.watch);
     return event_loop_watch(producer.epoll, EPOLL_CTL_ADD, producer.signals, EPOLLIN);
 }
 
@@ -160,6 +183,7 @@ int producer_run(const char *socket, void (*log)(const char *line))
     }
     finish();
     service_link_close(&producer.link);
+    socket_watch_close(&producer.watch);
     close(producer.epoll);
     close(producer.signals);
     return 0;

@@ -13,8 +13,9 @@
 
 #define PRODUCER_NAME "heapprofd"
 
-/* What we ask for. traced takes pages of 32 KB at most. A dump of a large program is some MB. */
-#define PAGE_BYTES_HINT (32u << 10)
+/* What we ask for. A dump of a large program is some MB. Pages are small, because a chunk is at
+ * least a 14th of one, and takes its whole size in the service's buffer. */
+#define PAGE_BYTES_HINT (4u << 10)
 #define BUFFER_BYTES_HINT (4u << 20)
 
 /* Bytes of one pipe in one turn, so that others have theirs. A pipe holds as much, so one turn also
@@ -42,13 +43,12 @@ static int call(struct service_link *link, const char *method, const ProtobufCMe
     return tracing_connection_invoke(link->connection, method, request, -1, NULL, NULL, error);
 }
 
-static int notify_started(struct service_link *link, const struct instance *instance,
-                          struct error *error)
+static int notify_started(struct service_link *link, uint64_t id, struct error *error)
 {
     Perfetto__Protos__NotifyDataSourceStartedRequest request =
         PERFETTO__PROTOS__NOTIFY_DATA_SOURCE_STARTED_REQUEST__INIT;
     request.has_data_source_id = true;
-    request.data_source_id = instance->id;
+    request.data_source_id = id;
     return call(link, "NotifyDataSourceStarted", &request.base, error);
 }
 
@@ -205,7 +205,7 @@ static int start(struct service_link *link, uint64_t id, Perfetto__Protos__DataS
     if (instance == NULL || instance->state != INSTANCE_SET_UP) {
         log_ignored(link, "instance %llu was started %s", (unsigned long long)id,
                     instance != NULL ? "twice" : "without being set up");
-        return 0;
+        return instance == NULL ? notify_started(link, id, error) : 0;
     }
     uint16_t writer_id = choose_writer_id(link);
     int code = instance_start(instance, &link->buffer, &link->writer_user, writer_id, &refusal);
@@ -217,7 +217,7 @@ static int start(struct service_link *link, uint64_t id, Perfetto__Protos__DataS
                   refusal.message);
     link->must_pump = true;
     code = register_writer(link, &instance->writer, error);
-    return code == 0 && instance->has_begun ? notify_started(link, instance, error) : code;
+    return code == 0 && instance->has_begun ? notify_started(link, id, error) : code;
 }
 
 static int stop(struct service_link *link, uint64_t id, struct error *error)
@@ -226,7 +226,7 @@ static int stop(struct service_link *link, uint64_t id, struct error *error)
     if (instance == NULL || instance->state == INSTANCE_STOPS) {
         log_ignored(link, "instance %llu was stopped %s", (unsigned long long)id,
                     instance != NULL ? "twice" : "without being set up");
-        return 0;
+        return instance == NULL ? notify_stopped(link, id, error) : 0;
     }
     if (instance->state == INSTANCE_SET_UP)
         return remove_instance(link, instance, error);
@@ -449,7 +449,7 @@ static int serve_daemon(struct service_link *link, struct instance *instance, st
         link->log("data source %s of tracing session %llu: %s", instance->data_source,
                   (unsigned long long)instance->tracing_session, refusal.message);
     link->must_pump |= instance->has_begun != had_begun;
-    return instance->has_begun && !had_begun ? notify_started(link, instance, error) : 0;
+    return instance->has_begun && !had_begun ? notify_started(link, instance->id, error) : 0;
 }
 
 static int pump(struct service_link *link, struct instance *instance, struct error *error)

@@ -4,7 +4,8 @@
  * sources that it registers, the memory that the service shares, and the commands about instances.
  *
  * Commands may come in any order and number. One that makes no sense (an id that is unknown, or in
- * use) is logged and ignored.
+ * use) is logged and ignored. The start and the stop of an instance are acknowledged even so: the
+ * service waits for both.
  */
 #ifndef HEAPPROFD_TRACING_PRODUCER_SERVICE_LINK_H
 #define HEAPPROFD_TRACING_PRODUCER_SERVICE_LINK_H
@@ -12,8 +13,8 @@
 #include "tracing/producer/commit.h"
 #include "tracing/producer/instance.h"
 
-/* The daemon accepts as many sessions. */
-#define LINK_INSTANCES_MAX 64
+/* The daemon accepts fewer sessions. The other instances have none, and write the reason. */
+#define LINK_INSTANCES_MAX 1024
 /* Flushes that wait for a chunk. */
 #define LINK_FLUSHES_MAX 16
 
