@@ -288,4 +288,19 @@ def test_machines():
     check(rows(at("machines.trace"), "SELECT DISTINCT ts FROM heap_profile_allocation ORDER BY ts")[0] == [100], "other clocks")
 
 
+def test_no_dump():
+    """A trace of the service without a dump says what the service says: how long it waited, and what was dropped."""
+    source = field(2, field(1, text(1, "android.heapprofd") + field(2, 0)))
+    config = packet(field(33, source + field(23, 1)), sequence=1)
+    first = packet(field(2, field(1, field(1, PROFILED) + field(2, 1))) + field(42, 1) + field(87, 1), sequence=2, flags=CLEARED)
+    later = packet(field(42, 1), sequence=2)
+    stats = packet(field(35, b""), sequence=1)
+    for name, packets, told, untold in (
+            ("ended", (config, first, stats), "in the 1 ms", "were dropped"),
+            ("dropped", (config, first, later, stats), "were dropped in 1 place", "first second"),
+            ("killed", (config, first), "first second", "in the 1 ms")):
+        outcome = call(TOOL, "report", write(name, *packets), status=1)
+        check(told.encode() in outcome.stderr and untold.encode() not in outcome.stderr, f"{name}: {outcome.stderr!r}")
+
+
 main()

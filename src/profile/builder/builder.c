@@ -15,7 +15,7 @@
 
 #define HEX_BYTES_MAX 64u
 #define CHUNK_BYTES (256u * 1024u)
-#define WARNING_BYTES_MAX 1400u
+#define WARNING_BYTES_MAX 1800u
 #define SAMPLE_BLOCK 500u
 #define CHECKED_ITEMS 512u /* about 1 MB of items; a check of the process's memory takes 2 us */
 
@@ -433,6 +433,28 @@ static size_t say_service_losses(const struct builder *builder, char *text, size
                             (unsigned long long)losses.discarded, (unsigned long long)losses.lost);
 }
 
+/* Write why a session of the tracing service has no dump, although heapprofd gives no reason.
+ * Return the length. */
+static size_t say_missing_dumps(const struct builder *builder, char *text, size_t room)
+{
+    const struct builder_service *service = &builder->service;
+    size_t at = 0;
+    if (builder->profile->heap_count > 0 || service->heap_buffers == 0)
+        return 0;
+    if (builder->dropped > 0)
+        at = (size_t)snprintf(text, room,
+                              "packets were dropped in %llu places (previous_packet_dropped), "
+                              "perhaps those of the heap profile; ",
+                              (unsigned long long)builder->dropped);
+    if (service->has_ended && builder->profile->unprofiled_count == 0)
+        at += (size_t)snprintf(text + at, room - at,
+                               "no dump arrived in the %u ms that the tracing service waited for "
+                               "the last ones: give a longer data_source_stop_timeout_ms, or see "
+                               "whether heapprofd is connected to it (heapprofd --producer); ",
+                               service->stop_timeout_ms);
+    return at;
+}
+
 static void say_warning(struct builder *builder, const char *problem, bool unfinished)
 {
     char text[WARNING_BYTES_MAX] = "";
@@ -447,6 +469,7 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
             (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
                              (unsigned long long)builder->missing_packets);
     at += say_service_losses(builder, text + at, sizeof(text) - at);
+    at += say_missing_dumps(builder, text + at, sizeof(text) - at);
     if (builder->frames_over_limit > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu frames kept the names that they had: the deobfuscation maps "

@@ -178,10 +178,13 @@ struct builder {
         size_t last_capacity, sum_count, sum_capacity;
     } counters;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
+    uint64_t dropped; /* packets that follow dropped ones of their sequence */
     /* What the tracing service says of itself, if it recorded the trace. */
     struct builder_service {
         uint64_t chromium_interval_bytes; /* of its heap profiler; 0: not in the trace */
         uint64_t heap_buffers;            /* a bit for each buffer with a heap profile */
+        uint32_t stop_timeout_ms;         /* that it waits for the last dumps */
+        bool has_ended;                   /* the session: the trace has its statistics */
         struct builder_buffer {
             uint64_t overwritten, discarded; /* chunks that nobody read */
             uint64_t lost;                   /* packets, or runs of packets */

@@ -155,7 +155,7 @@ struct packet_head {
     uint64_t clock; /* of the timestamp; 0: absent */
     uint32_t sequence_id, machine;
     uint32_t flags;
-    bool cleared, dropped;
+    bool cleared, dropped, first_on_sequence;
     bool has_parts, has_track_parts;
 };
 
@@ -214,6 +214,7 @@ static int read_head(struct proto_span packet, struct packet_head *head)
             NUMBER(SEQUENCE_FLAGS, flags)
             NUMBER(INCREMENTAL_STATE_CLEARED, cleared)
             NUMBER(PREVIOUS_PACKET_DROPPED, dropped)
+            NUMBER(FIRST_PACKET_ON_SEQUENCE, first_on_sequence)
 #undef NUMBER
 #define PART(name, member) case PB_TRACE_PACKET_##name:
             PACKET_PARTS(PART)
@@ -371,6 +372,8 @@ int builder_packet(struct builder *builder, struct proto_span packet)
         return builder->error;
     }
     builder->machine = head.machine;
+    /* The service marks each sequence's first packet so. */
+    builder->dropped += head.dropped && !head.first_on_sequence;
     if (head.cleared || head.dropped || head.has_parts)
         check_tables(builder, &head);
     bool has_tracks = builder->as_in_trace && head.has_track_parts;

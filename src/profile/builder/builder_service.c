@@ -11,6 +11,9 @@
 #include "profile/builder/builder.h"
 #include "trace/config/trace_config.h"
 
+/* Without data_source_stop_timeout_ms. */
+#define STOP_TIMEOUT_MS 5000u
+
 /* Return whether a HeapprofdConfig names the heap of the programs' own mappings. */
 static bool names_mmap(struct proto_span config)
 {
@@ -62,9 +65,13 @@ int builder_trace_config(struct builder *builder, struct proto_span config)
     struct proto_field field;
     int status;
     uint64_t buffers = 0;
-    while ((status = proto_next(&config, &field)) > 0)
+    builder->service.stop_timeout_ms = STOP_TIMEOUT_MS;
+    while ((status = proto_next(&config, &field)) > 0) {
         if (field.number == PB_TRACE_CONFIG_DATA_SOURCES)
             buffers |= read_source(builder, field.span);
+        if (field.number == PB_TRACE_CONFIG_DATA_SOURCE_STOP_TIMEOUT_MS && field.value != 0)
+            builder->service.stop_timeout_ms = (uint32_t)field.value;
+    }
     builder->service.heap_buffers = buffers;
     return status < 0 ? -EBADMSG : 0;
 }
@@ -83,6 +90,7 @@ int builder_trace_stats(struct builder *builder, struct proto_span stats)
     struct proto_field field;
     int status;
     memset(service->buffers, 0, sizeof(service->buffers));
+    service->has_ended = true;
     size_t count = 0;
     while ((status = proto_next(&stats, &field)) > 0)
         if (field.number == PB_TRACE_STATS_BUFFER_STATS && count < BUILDER_BUFFERS_MAX &&
