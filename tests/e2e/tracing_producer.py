@@ -391,6 +391,41 @@ def test_nothing_left():
             check(any(packet.has(UNPROFILED) and reason in packet.data for packet in packets), f"{fields}: no {reason}")
 
 
+def test_thread():
+    """The number of a thread is told as such."""
+    with place() as here:
+        thread = subprocess.Popen(
+            ["/usr/bin/python3", "-c", "import threading, sys\nthreading.Thread(target=lambda: (print(threading."
+             "get_native_id(), flush=True), sys.stdin.read())).start()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        number = int(thread.stdout.readline())
+        words = f"{number} is a thread of process {thread.pid}; name that one"
+        outcome = run([TOOL, "-p", str(number), "-o", os.path.join(here.directory, "o")], env=here.environment)
+        check(words.encode() in outcome.stderr, f"-p {number}: {outcome.stderr!r}")
+        recording = here.record(source([(1, 1), (4, number)]))
+        recording.end()
+        report = run([TOOL, "report", "--json", recording.path])
+        check(words.encode() in report.stdout + report.stderr, f"pid: {report}")
+        thread.communicate(timeout=PATIENCE)
+
+
+def test_many_sources():
+    """Each of 70 data sources gets an answer; those for which there is no room say so in the trace."""
+    with place() as here:
+        process = Commanded(here.environment)
+        recording = here.record(*[source(pids(process)) for _ in range(70)])
+        packets = recording.end()
+        check(len(recording.notes("started")) == 70, f"{len(recording.notes('started'))} are started")
+        check(len(recording.notes("stopped")) == 70, f"{len(recording.notes('stopped'))} are stopped")
+        refused = [packet for packet in packets if packet.has(UNPROFILED) and b"64 sessions" in packet.data]
+        check(len(refused) == 6, f"{len(refused)} notes: {[p.data for p in packets if p.has(UNPROFILED)][:3]}")
+        recording = here.record(source(pids(process)))
+        joined(here.daemon, process)
+        process.tell("hold 10 1000")
+        recording.end()
+        check_figure(heap_of(recording.report(), process.pid), "hold_block", "space", 10000)
+        process.end()
+
+
 # --- memory of all kinds ---
 
 

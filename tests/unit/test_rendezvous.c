@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/service/event_log.h"
+#include "daemon/sockets/peer_socket.h"
 #include "daemon/sockets/rendezvous.h"
 #include "util/clock.h"
 #include "util/pass_descriptor.h"
@@ -279,9 +280,30 @@ static void the_end_needs_no_free_child(void **state)
     }
 }
 
+/* The kernel reports the unread answers once as ECONNRESET, before the peer's own messages. */
+static void a_peer_that_left_answers_unread_is_still_heard(void **state)
+{
+    struct peer_message message;
+    int ends[2];
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    assert_int_equal(write(ends[0], "unread", 6), 6);
+    assert_int_equal(write(ends[1], "first", 5), 5);
+    assert_int_equal(write(ends[1], "second", 6), 6);
+    close(ends[1]);
+    assert_int_equal(peer_socket_peek(ends[0], &message), 5);
+    peer_socket_skip(ends[0]);
+    assert_int_equal(peer_socket_peek(ends[0], &message), 6);
+    assert_memory_equal(message.bytes, "second", 6);
+    peer_socket_skip(ends[0]);
+    assert_int_equal(peer_socket_peek(ends[0], &message), 0);
+    close(ends[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_peer_that_left_answers_unread_is_still_heard),
         cmocka_unit_test(nobody_holds_more_than_a_quarter),
         cmocka_unit_test(no_user_fills_the_log),
         cmocka_unit_test(an_eighth_is_reserved_for_root),

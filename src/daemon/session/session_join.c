@@ -78,20 +78,41 @@ static void replace_image(struct session *session, struct target *old,
     old->pidfd = -1;
 }
 
-static struct target *add_target(struct session *session, struct process_info *info,
-                                 const char *ring_name, int *memfd)
+/* Return a pidfd, or a negative errno with a message. /proc has threads under their own ids, too. */
+static int open_process(pid_t pid, struct error *error)
 {
-    int pidfd = pidfd_open(info->pid, 0);
-    if (pidfd < 0 || session->target_count >= SESSION_TARGETS_MAX) {
-        if (pidfd >= 0)
-            close(pidfd);
+    struct process_status status;
+    int pidfd = pidfd_open(pid, 0), code = -errno;
+    if (pidfd >= 0)
+        return pidfd;
+    if (process_status_read(pid, &status) == 0 && status.leader != (uint64_t)pid)
+        return error_set(error, -ESRCH, "%d is a thread of process %d; name that one", (int)pid,
+                         (int)status.leader);
+    return error_set(error, code, "cannot watch process %d: %s", (int)pid, strerror(-code));
+}
+
+/* Add a target. Takes ownership of what `info` points to. Return NULL with a message. */
+static struct target *add_target(struct session *session, struct process_info *info,
+                                 const char *ring_name, int *memfd, struct error *error)
+{
+    int pidfd = open_process(info->pid, error);
+    if (pidfd >= 0 && session->target_count >= SESSION_TARGETS_MAX) {
+        error_set(error, -EMFILE, "a session profiles %d processes at once, and no more",
+                  SESSION_TARGETS_MAX);
+        close(pidfd);
+        pidfd = -1;
+    }
+    if (pidfd < 0) {
         process_info_clear(info);
         return NULL;
     }
     struct target *target =
         target_open(info, pidfd, ring_name, session->ring_bytes, session->config, memfd);
-    if (target == NULL)
+    if (target == NULL) {
+        error_set(error, -ENOMEM,
+                  "there was no memory, or no file descriptor, for one more process");
         return NULL;
+    }
     if (process_info_shares_pids(target->info.pid))
         target->reader.process = target->info.pid;
     if (session->config->stream_allocations)
@@ -101,6 +122,7 @@ static struct target *add_target(struct session *session, struct process_info *i
         target_choice_find(&session->config->target_rules, &target->info);
     snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
     if (session->config->context_slices && target_slice(target, session->writer) < 0) {
+        error_set(error, -ENOMEM, "there was no memory for one more process");
         target_close(target);
         return NULL;
     }
@@ -174,10 +196,9 @@ static int attach_target(struct session *session, pid_t pid, enum attach_moment 
     if (code < 0)
         return error_set(error, code, "there is no process %d any more", (int)pid);
     struct target *old = session_find(session, pid);
-    struct target *target = add_target(session, &info, ATTACHED_RING_NAME, &ring_fd);
+    struct target *target = add_target(session, &info, ATTACHED_RING_NAME, &ring_fd, error);
     if (target == NULL)
-        return error_set(error, -ENOMEM,
-                         "there was no memory, or no file descriptor, for one more process");
+        return error->code;
     target->origin = HANDSHAKE_RUNNING;
     fill_reply(session, target, &reply);
     code = target_attach(target, ring_fd, &reply, moment, patience_ms, error);
@@ -340,7 +361,7 @@ static int join(struct session *session, struct process_info *info, struct targe
     pid_t pid = info->pid;
     enum handshake_origin origin = (enum handshake_origin)hello->origin;
     struct program program;
-    struct error failure = {0};
+    struct error failure = {0}, refusal;
     bool is_read = read_program(session, &program, pid);
     if (attach_instead(session, info, origin, &program, &failure)) {
         struct target *target = session_find(session, pid);
@@ -350,7 +371,7 @@ static int join(struct session *session, struct process_info *info, struct targe
         return 2;
     }
     struct process_info seen = *info; /* add_target() takes ownership of what it points to */
-    struct target *target = add_target(session, info, RING_MEMFD_NAME, memfd);
+    struct target *target = add_target(session, info, RING_MEMFD_NAME, memfd, &refusal);
     if (target == NULL) {
         *info = (struct process_info){.pid = pid};
         unprofiled_add(&session->unprofiled, pid, seen.parent_pid, seen.comm, UNPROFILED_TOO_MANY);

@@ -31,6 +31,8 @@ ssize_t peer_socket_peek(int fd, struct peer_message *message)
     /* Without room for control messages the kernel reports only their existence. */
     struct msghdr header = {.msg_iov = &vector, .msg_iovlen = 1};
     ssize_t got = recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && errno == ECONNRESET) /* reported once, and the messages are still there */
+        got = recvmsg(fd, &header, MSG_PEEK | MSG_DONTWAIT);
     message->length = got < 0 || (header.msg_flags & MSG_TRUNC) != 0 ? 0 : (size_t)got;
     message->has_descriptors = got >= 0 && (header.msg_flags & MSG_CTRUNC) != 0;
     return got;

@@ -28,6 +28,8 @@
 #define RETRY_MS_MAX 5000u
 /* The first pause after the socket has appeared: the service listens a moment later. */
 #define RETRY_MS_SOON 5u
+/* Somebody else's socket may come and go: failures to connect are logged once in this time. */
+#define LOG_PERIOD_MS 1000u
 /* A connection that lasted this long was a good one: the next attempt comes soon. */
 #define STEADY_MS 5000u
 
@@ -44,6 +46,7 @@ static struct producer {
     uint64_t retry_ms;      /* time of the next attempt */
     unsigned pause_ms;      /* after it */
     char last_failure[512]; /* logged once */
+    uint64_t logged_ms;     /* when it was */
 } producer;
 
 __attribute__((format(printf, 1, 2))) static void log_line(const char *format, ...)
@@ -70,9 +73,13 @@ static void plan_retry(uint64_t now_ms)
 static void disconnect(const struct error *error)
 {
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    if (producer.link.is_accepted || strcmp(error->message, producer.last_failure) != 0)
+    bool is_new = strcmp(error->message, producer.last_failure) != 0 &&
+                  now_ms >= producer.logged_ms + LOG_PERIOD_MS;
+    if (producer.link.is_accepted || is_new) {
         log_line("%s", error->message);
-    snprintf(producer.last_failure, sizeof(producer.last_failure), "%s", error->message);
+        snprintf(producer.last_failure, sizeof(producer.last_failure), "%s", error->message);
+        producer.logged_ms = now_ms;
+    }
     if (producer.link.is_accepted && now_ms - producer.connected_ms >= STEADY_MS)
         producer.pause_ms = RETRY_MS_MIN;
     service_link_close(&producer.link);
@@ -96,9 +103,11 @@ static void connect_if_due(uint64_t now_ms)
 static void see_socket(void)
 {
     uint64_t soon_ms = clock_read_ms(CLOCK_MONOTONIC) + RETRY_MS_SOON;
+    bool was_now = producer.connected_ms + RETRY_MS_MIN / 2 > soon_ms;
     if (!socket_watch_read(&producer.watch) || producer.link.connection != NULL)
         return;
-    producer.retry_ms = clock_earlier(producer.retry_ms, soon_ms);
+    producer.retry_ms = clock_earlier(producer.retry_ms,
+                                      was_now ? producer.connected_ms + RETRY_MS_MIN / 2 : soon_ms);
     producer.pause_ms = RETRY_MS_SOON;
 }
 
