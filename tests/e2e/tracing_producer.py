@@ -327,6 +327,23 @@ def test_last_dump():
         process.communicate(timeout=PATIENCE)
 
 
+def test_small_commits():
+    """Small packets, one by one, take a small part of the service's buffer."""
+    with place() as here:
+        process = Commanded(here.environment)
+        recording = here.record(source(pids(process) + [DUMPS]))
+        joined(here.daemon, process)
+
+        def written():
+            return here.service.call(lambda: [(buffer.stats["chunks_written"], buffer.used) for buffer in here.service.buffers.values()])
+
+        wait_for("20 commits", lambda: written()[0][0] >= 20)
+        (chunks, used), packets = written()[0], recording.end()
+        data = sum(len(packet.data) for packet in packets)
+        check(used < 2 * data, f"{used} bytes in {chunks} chunks for {data} bytes of packets")
+        process.end()
+
+
 # --- sessions that fail ---
 
 
