@@ -17,6 +17,7 @@ import time
 from daemon import (ALICE, DAEMON, LIBRARY, PATIENCE, Commanded, Daemon, Session, as_user, check_figure, heap_of,
                     joined, need_root, own_name, reachable, report_of, wait_for)
 from harness import SLOWNESS, TOOL, check, main, need, program, run
+from heaps import Program
 from perfetto_reader import allocate, check_readers
 from tracing_service import Behaviour, TracingService
 from tracing_service.client import ConsumerClient
@@ -26,6 +27,8 @@ from tracing_service.wire import message
 PROFILE_PACKET, INTERNED_DATA, SEQUENCE_FLAGS, PROCESS_TREE, DROPPED = 37, 12, 13, 2, 42
 TRACK_EVENT, TRACK_DESCRIPTOR = 11, 60
 TRACE_CONFIG, TRACE_UUID, UNPROFILED = 33, 89, 5000
+HEAPS, ALL_HEAPS, INTERVALS, EXCLUDED = 20, 21, 22, 27  # of HeapprofdConfig
+NEEDED = 2  # of SEQUENCE_FLAGS
 ENDS = (("disconnect", "ProducerPort"), ("restart",))
 
 
@@ -344,6 +347,38 @@ def test_small_commits():
         process.end()
 
 
+def test_slices_of_a_ring():
+    """Slices whose beginning was overwritten have their names, and their tracks are described again."""
+    with place() as here:
+        process = Program(here.environment, "shared preloaded")
+        recording = here.record(source(pids(process) + [DUMPS, (ALL_HEAPS, 1), (5002, 1)]),
+                                fields=[(21, message((1, 100)))], buffer_kb=32)
+        heap = process.register("own")
+        wait_for("joining", lambda: process.tell("wake") or process.pid in here.daemon.profiled_pids())
+
+        def work():
+            for i in range(20):
+                process.tell(f"push name-{i}")
+                process.report(f"allocate {heap} {i} 10")
+                process.ask(f"free {heap} {i}")
+                process.tell("pop 1")
+            return here.service.call(lambda: sum(buffer.stats["chunks_overwritten"] for buffer in here.service.buffers.values()))
+
+        wait_for("a full ring", lambda: work() > 40)
+        clears = len(recording.notes("clear"))
+        recording.wait_note("clear", clears + 2)
+        work()
+        packets = recording.end()
+        check(not any(packet.number(SEQUENCE_FLAGS) & NEEDED and packet.has(TRACK_EVENT) for packet in packets), "needs others")
+        begun = [packet.message(TRACK_EVENT) for packet in packets
+                 if packet.has(TRACK_EVENT) and packet.message(TRACK_EVENT).number(9) == 1]
+        last = [event.text(23) for event in begun][-20:]
+        check(last == [f"name-{i}" for i in range(20)], f"slices {last}")
+        tracks = {packet.message(TRACK_DESCRIPTOR).number(1) for packet in packets if packet.has(TRACK_DESCRIPTOR)}
+        check({event.number(11) for event in begun[-20:]} <= tracks, "a track is not described")
+        process.end()
+
+
 # --- sessions that fail ---
 
 
@@ -358,8 +393,6 @@ def test_refused():
         reasons = [packet.data for packet in recording.end() if packet.has(UNPROFILED)]
         check(any(own_name("absent").encode() in reason for reason in reasons), "no remark on the absent process")
 
-
-HEAPS, ALL_HEAPS, INTERVALS, EXCLUDED = 20, 21, 22, 27
 
 # Configurations that Perfetto's heapprofd takes, without a process: (fields, what the note says was left out).
 LEFT_OUT = (
