@@ -303,11 +303,12 @@ def test_wrapped_ring():
 
 
 def test_last_dump():
-    """The last dump arrives although the service stands still for 3 s while it is written."""
+    """The last dump arrives although the service stands still while it is written: for longer than the daemon waits
+    for another session's end (12 s), and the dump is larger than all buffers on its way."""
     with place(shm_size=65536, page_size=4096) as here:
         command = shutil.copy(program("many_stacks"), os.path.join(here.directory, own_name("stacks")))
-        recording = here.record(source(names(os.path.basename(command))))
-        process = subprocess.Popen([command, "12"], env={**here.environment, "LD_PRELOAD": LIBRARY},
+        recording = here.record(source(names(os.path.basename(command))), fields=[(23, 60000)])
+        process = subprocess.Popen([command, "15"], env={**here.environment, "LD_PRELOAD": LIBRARY},
                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         check(process.stdout.readline() == b"ok\n", "the program")
         take = []
@@ -315,7 +316,7 @@ def test_last_dump():
         def stand_still(port, arguments, reply):
             take.append(len(take))
             if len(take) == 2:
-                time.sleep(3)
+                time.sleep(14)
             return commit(port, arguments, reply)
 
         commit = ProducerPort.METHODS["CommitData"]
@@ -326,7 +327,7 @@ def test_last_dump():
             ProducerPort.METHODS["CommitData"] = commit
         check(len(take) > 2, f"{len(take)} commits")
         check(sum(packet.number(DROPPED) and packet.has(PROFILE_PACKET) for packet in packets) == 0, "packets were lost")
-        check_figure(heap_of(recording.report(), process.pid), "descend", "alloc_objects", 4096)
+        check_figure(heap_of(recording.report(), process.pid), "descend", "alloc_objects", 1 << 15)
         process.communicate(timeout=PATIENCE)
 
 

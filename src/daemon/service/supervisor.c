@@ -434,7 +434,8 @@ static uint64_t kill_time_ms(const struct supervised *session)
                                                                       : session->last_message_ms;
     uint64_t silence_ms = alive_ms + SUPERVISOR_SILENCE_MS;
     uint64_t whole_ms = session->end_ms + SUPERVISOR_END_MS;
-    return clock_earlier(silence_ms, whole_ms);
+    /* One of the tracing service is silent while it waits for the service to take its dumps. */
+    return session->data_source[0] != '\0' ? whole_ms : clock_earlier(silence_ms, whole_ms);
 }
 
 uint64_t supervisor_do_due(struct supervisor *supervisor, uint64_t now_ms)
