@@ -466,8 +466,7 @@ struct profile *fleet_profile_read(struct clickhouse *server,
     free(reading.rows);
     fleet_stacks_free(&reading.stacks);
     if (profile != NULL && options->reading.filter != NULL &&
-        profile_filter_apply(options->reading.filter, profile) < 0) {
-        error_set(error, -ENOMEM, "no memory to filter the profile");
+        profile_filter_apply(options->reading.filter, profile, error) < 0) {
         profile_free(profile);
         profile = NULL;
     }

@@ -231,16 +231,17 @@ static int fill_as_in_trace(struct profile *profile)
     return 0;
 }
 
-/* Apply the filters in the options. Return NULL if the profile is NULL or without memory. */
+/* Apply the filters in the options. Return NULL if the profile is NULL or they fail. */
 static struct profile *filter_profile(struct profile *profile, const char *name,
                                       const struct profile_read_options *options,
                                       struct error *error)
 {
+    struct error problem;
     if (profile == NULL || options->filter == NULL ||
-        profile_filter_apply(options->filter, profile) == 0)
+        profile_filter_apply(options->filter, profile, &problem) == 0)
         return profile;
     profile_free(profile);
-    error_set(error, -ENOMEM, "%.300s: no memory to filter it", name);
+    error_set(error, problem.code, "%.200s: %s", name, problem.message);
     return NULL;
 }
 

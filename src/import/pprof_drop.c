@@ -12,25 +12,20 @@
 #include "import/pprof_reading.h"
 #include "symbols/demangle.h"
 
-/* About two seconds. tcmalloc's expression, of 1,600 bytes, takes some hundred steps for a name. */
-#define STEPS_MAX (UINT64_C(1) << 27)
 #define NAME_BYTES_MAX 4096u
 
 void pprof_drop_open(struct pprof_reading *reading)
 {
     struct pprof_drop *drop = &reading->drop;
     const char *pattern = pprof_reading_text(reading, reading->file.drop_frames);
-    drop->budget = STEPS_MAX;
     if (*pattern == '\0')
         return;
-    drop->drop = name_pattern_new(pattern);
-    if (drop->drop == NULL)
+    if (pattern_new(&drop->drop, pattern, PATTERN_WHOLE_TEXT, NULL) < 0)
         drop->problem = "its drop_frames is no expression that can be used: no frame is left out";
     pattern = pprof_reading_text(reading, reading->file.keep_frames);
     if (drop->drop == NULL || *pattern == '\0')
         return;
-    drop->keep = name_pattern_new(pattern);
-    if (drop->keep != NULL)
+    if (pattern_new(&drop->keep, pattern, PATTERN_WHOLE_TEXT, NULL) == 0)
         return;
     drop->problem = "its keep_frames is no expression that can be used: no frame is left out";
     pprof_drop_close(drop);
@@ -38,8 +33,8 @@ void pprof_drop_open(struct pprof_reading *reading)
 
 void pprof_drop_close(struct pprof_drop *drop)
 {
-    name_pattern_free(drop->drop);
-    name_pattern_free(drop->keep);
+    pattern_free(drop->drop);
+    pattern_free(drop->keep);
     drop->drop = drop->keep = NULL;
 }
 
@@ -72,12 +67,12 @@ bool pprof_drop_matches(struct pprof_drop *drop, const char *name)
     if (!fits || plain[0] == '\0')
         return false;
     cut_arguments(plain);
-    bool is_dropped =
-        name_pattern_matches(drop->drop, plain, &drop->budget) &&
-        !(drop->keep != NULL && name_pattern_matches(drop->keep, plain, &drop->budget));
-    if (drop->budget == 0)
-        drop->problem = "its drop_frames takes too long: frames that it leaves out may be there";
-    return is_dropped && drop->budget > 0;
+    int is_dropped = pattern_matches(drop->drop, plain, NULL);
+    int is_kept = is_dropped > 0 && drop->keep != NULL ? pattern_matches(drop->keep, plain, NULL) : 0;
+    if (is_dropped < 0 || is_kept < 0)
+        drop->problem = "its drop_frames or keep_frames takes too many steps to match: not all frames "
+                        "are left out that it asks for";
+    return is_dropped > 0 && is_kept == 0;
 }
 
 int pprof_drop_apply(struct pprof_reading *reading, struct error *error)

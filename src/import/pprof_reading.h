@@ -9,8 +9,8 @@
 
 #include "import/heap_figures.h"
 #include "import/local_names.h"
-#include "import/name_pattern.h"
 #include "import/pprof_file.h"
+#include "util/pattern.h"
 
 /* A stack with more frames is treated as damage, and so is a file with more callsites: few bytes of
  * a hostile file could request any number of them. */
@@ -29,9 +29,8 @@ enum pprof_column {
 
 /* The frames that the file asks its readers to leave out (drop_frames, keep_frames). */
 struct pprof_drop {
-    struct name_pattern *drop, *keep; /* NULL: none */
-    uint64_t budget;                  /* steps of matches that are left */
-    const char *problem;              /* why it is not done; NULL: it is, or nothing is asked for */
+    struct pattern *drop, *keep; /* NULL: none */
+    const char *problem;         /* why it is not done; NULL: it is, or nothing is asked for */
 };
 
 struct pprof_reading {

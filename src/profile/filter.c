@@ -27,38 +27,6 @@ const char *const profile_filter_names[PROFILE_FILTER_KINDS] = {
 
 /* --- patterns --- */
 
-/* Return whether the first bytes of a pattern are a valid pattern; with `closes`, after as many ")"
- * as they need. */
-static bool is_pattern(const char *text, size_t length, bool closes)
-{
-    char prefix[1024];
-    size_t open = 0;
-    if (length * 2 >= sizeof(prefix))
-        return false;
-    memcpy(prefix, text, length);
-    for (size_t i = 0; i < length && closes; i++)
-        open += text[i] == '(';
-    for (size_t closed = 0; closed <= open; closed++) {
-        regex_t regex;
-        memset(prefix + length, ')', closed);
-        prefix[length + closed] = '\0';
-        if (regcomp(&regex, prefix, REG_EXTENDED | REG_NOSUB) == 0) {
-            regfree(&regex);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* regcomp() does not report the position of an error: it is after the longest valid prefix. */
-static size_t find_fault(const char *text, int reason)
-{
-    size_t length = strlen(text);
-    while (length > 0 && !is_pattern(text, length, reason != REG_EPAREN))
-        length--;
-    return length + 1;
-}
-
 int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind kind,
                        const char *text, struct error *error)
 {
@@ -72,19 +40,17 @@ int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind k
         return error_set(error, -ENOMEM, "--%s: no memory", name);
     filter->patterns = grown;
     struct profile_filter_pattern *pattern = &grown[filter->count];
-    int reason = regcomp(&pattern->regex, text, REG_EXTENDED | REG_NOSUB);
-    if (reason != 0) {
-        char words[128];
-        regerror(reason, &pattern->regex, words, sizeof(words));
-        return error_set(error, reason == REG_ESPACE ? -ENOMEM : -EINVAL,
-                         "--%s '%.200s': character %zu: %s; patterns are POSIX extended regular "
-                         "expressions: put a backslash before a character to match it as it is",
-                         name, text, find_fault(text, reason), words);
-    }
+    struct error problem;
+    int code = pattern_new(&pattern->pattern, text, PATTERN_ANYWHERE, &problem);
+    if (code < 0)
+        return error_set(error, code,
+                         "--%s '%.200s': %s; patterns are regular expressions as in Perl: put a "
+                         "backslash before a character to match it as it is",
+                         name, text, problem.message);
     pattern->kind = kind;
     pattern->text = strdup(text);
     if (pattern->text == NULL) {
-        regfree(&pattern->regex);
+        pattern_free(pattern->pattern);
         return error_set(error, -ENOMEM, "--%s: no memory", name);
     }
     filter->count++;
@@ -94,7 +60,7 @@ int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind k
 void profile_filter_clear(struct profile_filter *filter)
 {
     for (size_t i = 0; i < filter->count; i++) {
-        regfree(&filter->patterns[i].regex);
+        pattern_free(filter->patterns[i].pattern);
         free(filter->patterns[i].text);
     }
     free(filter->patterns);
@@ -118,15 +84,32 @@ struct filtering {
     struct id_map names, paths; /* by text's address: the bits of the patterns that it matches */
     uint8_t *frames, *callsites;
     uint32_t *now; /* by callsite: its new callsite */
+    struct error *error;
+    int code; /* of the first failure of a match */
 };
 
+int profile_filter_matches(const struct profile_filter_pattern *pattern, const char *text,
+                           struct error *error)
+{
+    struct error problem;
+    int code = pattern_matches(pattern->pattern, text, &problem);
+    return code >= 0 ? code
+                     : error_set(error, code, "--%s '%.200s': %s",
+                                 profile_filter_names[pattern->kind], pattern->text,
+                                 problem.message);
+}
+
+/* Return the bits of the patterns that a text matches. */
 static uint32_t match_text(struct filtering *at, const char *text)
 {
     uint32_t bits = 0;
-    for (size_t i = 0; i < at->filter->count && *text != '\0'; i++) {
-        if (regexec(&at->filter->patterns[i].regex, text, 0, NULL, 0) != 0)
+    for (size_t i = 0; i < at->filter->count && *text != '\0' && at->code == 0; i++) {
+        const struct profile_filter_pattern *pattern = &at->filter->patterns[i];
+        int matches = profile_filter_matches(pattern, text, at->error);
+        at->code = matches < 0 ? matches : 0;
+        if (matches <= 0)
             continue;
-        bits |= 1u << at->filter->patterns[i].kind;
+        bits |= 1u << pattern->kind;
         at->matched[i] = true;
     }
     return bits;
@@ -168,7 +151,7 @@ static uint32_t match_path(struct filtering *at, const char *path)
 static int match_frames(struct filtering *at)
 {
     const struct profile *profile = at->profile;
-    for (size_t i = 0; i < profile->frame_count; i++) {
+    for (size_t i = 0; i < profile->frame_count && at->code == 0; i++) {
         const struct profile_frame *frame = &profile->frames[i];
         uint32_t name = match_name(at, frame), source = match_path(at, frame->source_file);
         uint32_t module = frame->mapping == PROFILE_NONE
@@ -178,7 +161,7 @@ static int match_frames(struct filtering *at)
             return -ENOMEM;
         at->frames[i] = (uint8_t)(name | source | module);
     }
-    return 0;
+    return at->code;
 }
 
 /* --- callsites --- */
@@ -315,9 +298,10 @@ static int describe(struct filtering *at)
     return 0;
 }
 
-int profile_filter_apply(const struct profile_filter *filter, struct profile *profile)
+int profile_filter_apply(const struct profile_filter *filter, struct profile *profile,
+                         struct error *error)
 {
-    struct filtering at = {.filter = filter, .profile = profile};
+    struct filtering at = {.filter = filter, .profile = profile, .error = error};
     if (filter->count == 0)
         return 0;
     for (size_t i = 0; i < filter->count; i++)
@@ -347,5 +331,5 @@ int profile_filter_apply(const struct profile_filter *filter, struct profile *pr
     free(at.frames);
     free(at.callsites);
     free(at.now);
-    return code;
+    return code == -ENOMEM ? error_set(error, code, "no memory to filter it") : code;
 }

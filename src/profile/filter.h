@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leaves stacks and frames out of a profile by patterns, as pprof does. A pattern is a POSIX
- * extended regular expression. It may match anywhere in the name of a frame's function (in full, or
- * without parameters and template arguments; "0x1f2e @ libx.so" if it has no name), in the path of
- * its source file, or in the path of its module.
+ * Leaves stacks and frames out of a profile by patterns (util/pattern.h), as pprof does. A pattern
+ * may match anywhere in the name of a frame's function (in full, or without parameters and template
+ * arguments; "0x1f2e @ libx.so" if it has no name), in the path of its source file, or in the path
+ * of its module.
  *
  *   focus       keeps the stacks that have a frame which matches
  *   ignore      drops the stacks that have one
@@ -18,10 +18,9 @@
 #ifndef HEAPPROFD_PROFILE_FILTER_H
 #define HEAPPROFD_PROFILE_FILTER_H
 
-#include <regex.h>
-
 #include "profile/profile.h"
 #include "util/error.h"
+#include "util/pattern.h"
 
 enum profile_filter_kind {
     PROFILE_FOCUS,
@@ -38,7 +37,7 @@ struct profile_filter {
     struct profile_filter_pattern {
         enum profile_filter_kind kind;
         char *text;
-        regex_t regex;
+        struct pattern *pattern;
     } * patterns;
     size_t count;
     bool native; /* keep the interpreters' own frames (profile/interpreter_frames.h) */
@@ -50,9 +49,14 @@ int profile_filter_add(struct profile_filter *filter, enum profile_filter_kind k
                        const char *text, struct error *error);
 void profile_filter_clear(struct profile_filter *filter);
 
+/* Return 1 if a text matches, 0 if it does not, or a negative errno: as of pattern_matches(). */
+int profile_filter_matches(const struct profile_filter_pattern *pattern, const char *text,
+                           struct error *error);
+
 /* Change the profile's callsites and its dumps' samples, set their left_out and profile.filter, and
- * name patterns that match no frame in profile.warning. Return 0 or -ENOMEM; after that only
- * profile_free() may be called. */
-int profile_filter_apply(const struct profile_filter *filter, struct profile *profile);
+ * name patterns that match no frame in profile.warning. Return 0, -ENOMEM or
+ * PATTERN_EXCEEDS; after these only profile_free() may be called. */
+int profile_filter_apply(const struct profile_filter *filter, struct profile *profile,
+                         struct error *error);
 
 #endif

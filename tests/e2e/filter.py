@@ -9,7 +9,7 @@ import re
 import tempfile
 
 import harness
-from harness import BUILD, TOOL, check, need, profile, run
+from harness import BUILD, SANITIZED, TOOL, check, need, profile, run
 from saved_page import SavedPage
 from terminal import Terminal
 
@@ -151,8 +151,9 @@ def test_pprof(directory):
 def test_patterns(directory):
     """An invalid pattern is refused, with the position of the mistake; a warning names one that matches nothing."""
     path = write_stacks(directory)
-    for option, text, place in (("--focus", "a(b", 2), ("--ignore", "ab[c", 3), ("--hide", "a{2,1}", 2),
-                                ("--show-from", "(a)(b[", 6), ("--focus", "a\\", 2), ("--focus", "", None)):
+    for option, text, place in (("--focus", "a(b", 4), ("--ignore", "ab[c", 5), ("--hide", "a{2,1}", 6),
+                                ("--show-from", "(a)(b[", 7), ("--focus", "a\\", 3), ("--focus", "", None),
+                                ("--focus", "(((.{1,200}){1,200}){1,200})x", 30)):
         for verb in ([TOOL, "report"], [TOOL, "diff"], [TOOL, "leaks"], [TOOL, "explore"], [TRACECONV, "collapsed"],
                      [TRACECONV, "profile"], [TRACECONV, "speedscope"], [TRACECONV, "flamegraph"]):
             refused = run([*verb, option, text, path])
@@ -164,6 +165,19 @@ def test_patterns(directory):
     check(b"--focus" not in nothing.stdout.split(b"warning")[1], nothing.stdout)
     refused = run([TOOL, "report", "--rss", "--focus", "parse", path])
     check(refused.status == 2 and b"--rss" in refused.stderr, f"--rss: {refused.stderr}")
+
+
+def test_costly(directory):
+    """A pattern that takes too many steps on a name ends with the reason, as wrong usage, in little memory."""
+    path = write_stacks(directory, {"main;" + "a" * 30000: 7})
+    for verb in ([TOOL, "report"], [TOOL, "diff"], [TOOL, "leaks"], [TRACECONV, "collapsed"], [TRACECONV, "profile"],
+                 [TRACECONV, "speedscope"], [TRACECONV, "flamegraph"]):
+        paths = [path, path] if verb[1] == "diff" else [path]
+        limits = [] if SANITIZED else ["prlimit", f"--as={1 << 30}"]
+        refused = run([*limits, *verb, "--hide", "(a+)+[bc]", *paths])
+        check(refused.status == 2, f"{verb}: {refused.status} {refused.stderr}")
+        check(b"--hide '(a+)+[bc]': it takes too many steps to match" in refused.stderr, f"{verb}: {refused.stderr}")
+        check(refused.stdout == b"", f"{verb}: {refused.stdout[:100]}")
 
 
 def test_explore(directory):

@@ -851,6 +851,19 @@ def test_slow_sql():
     wait_until(lambda: server.process.poll() is not None or server.process.send_signal(signal.SIGTERM), "a second signal ends it")
 
 
+def test_costly_filters():
+    """A filter that takes too much memory or too many steps is an error with the reason."""
+    with open(at("long.collapsed"), "w", encoding="utf-8") as file:
+        file.write("main;" + "a" * 30000 + " 7\n")
+    with Server(at("long.collapsed")) as server:
+        for pattern, words in (("(((.{1,200}){1,200}){1,200})x", "too large"), ("(a+)+[bc]", "too many steps")):
+            for answer in ("tree", "table"):
+                status, _, content = server.ask(f"api/{answer}?heap=0.0&filter={urllib.parse.quote('focus:' + pattern)}")
+                check(status == 400 and words in json.loads(content)["error"], f"{pattern}: {status} {content[:200]!r}")
+        status, _, _ = server.ask("api/tree?heap=0.0&filter=focus:a")
+        check(status == 200, f"a usual filter: {status}")
+
+
 def test_replaced_file():
     """A file that becomes a pipe, whose reader would wait for ever, is refused."""
     profile = record("replaced", "jq", "-n", "1")

@@ -53,7 +53,7 @@ static void check_filter(struct profile *profile, enum profile_filter_kind kind,
     struct folding folding;
     uint64_t samples = count_samples(profile);
     check(profile_filter_add(&filter, kind, text, NULL) == 0);
-    check(profile_filter_apply(&filter, profile) == 0);
+    check(profile_filter_apply(&filter, profile, NULL) == 0);
     check(count_samples(profile) == samples);
     check_profile(profile);
     for (size_t i = 0; i < profile->heap_count; i++)

@@ -208,7 +208,7 @@ def run_saved(work):
             pages[name] = {"saved": saved, "url": url}
         path = os.path.join(work, "expected.json")
         with open(path, "w", encoding="utf-8") as out:
-            json.dump({"pages": pages, "patterns": saved_pages.expressions()}, out)
+            json.dump({"pages": pages, "patterns": saved_pages.expressions(harness, work)}, out)
         tests = bundle(work, ["saved.ts"])
         return subprocess.run(["node", "--test", *tests], env=dict(os.environ, EXPECTED=path)).returncode
     finally:

@@ -6,14 +6,14 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { matcherOfPattern } from "page/saved/posix";
+import { matcherOfPattern } from "page/saved/pattern";
 import { NotSaved, SavedAnswers } from "page/saved/answers";
 import { decodeTree, type SumColumns, type Tree } from "page/tree";
 import { VIEWS, type Heap, type Overview, type ProcessMemory, type RangeAnswer, type Table } from "page/types";
 
 interface Expected {
   pages: Record<string, { url: string; saved: string }>;
-  patterns: { pattern: string; text: string; matches: boolean | null }[]; // as regcomp says; null: refused
+  patterns: { pattern: string; text: string; matches: boolean | null }[]; // as the program says; null: refused
 }
 
 const expected = JSON.parse(readFileSync(process.env["EXPECTED"]!, "utf8")) as Expected;

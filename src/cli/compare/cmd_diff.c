@@ -199,13 +199,12 @@ int cmd_diff(int argc, char **argv)
     struct error error = {0};
     int code = parse_arguments(argc, argv, &request);
     if (code < 0) {
-        code = VERB_FAILED;
         bool whole_stacks = request.json || request.compare.stacks;
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0 &&
             compare_sources_check_size(sources, whole_stacks, &error) == 0)
             code = print(&request, sources);
         else
-            verb_fail(&error);
+            code = verb_fail(&error);
     }
     compare_sources_warn(sources);
     compare_sources_close(sources);

@@ -13,6 +13,7 @@
 #include "cli/options/parse.h"
 #include "cli/options/suggest.h"
 #include "cli/print/format.h"
+#include "util/pattern.h"
 
 /* The value of the first entry for getopt_long(), above all letters. Entry i returns ENTRY_FIRST +
  * i. */
@@ -165,7 +166,7 @@ int options_parse(const struct verb_line *line, int argc, char **argv, void *req
 int verb_fail(const struct error *error)
 {
     format_printf(stderr, "%s: %s\n", program_invocation_short_name, error->message);
-    return VERB_FAILED;
+    return error->code == PATTERN_EXCEEDS ? VERB_USAGE : VERB_FAILED;
 }
 
 int verb_end_output(const char *what, int code)

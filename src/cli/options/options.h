@@ -100,7 +100,7 @@ struct verb_line {
  */
 int options_parse(const struct verb_line *line, int argc, char **argv, void *request);
 
-/* Print the error message, and return VERB_FAILED. */
+/* Print the error message, and return VERB_FAILED; VERB_USAGE if a pattern takes too many steps. */
 int verb_fail(const struct error *error);
 
 /* Flush standard output. Return `code`, or VERB_FAILED after printing the error "cannot write the

@@ -133,14 +133,19 @@ int functions_find(struct functions *functions, const char *text, uint32_t *func
                                   text, found);
 }
 
-void functions_match(struct functions *functions, const regex_t *regex, uint8_t bit, uint8_t *marks)
+int functions_match(struct functions *functions, const struct profile_filter_pattern *pattern,
+                    uint8_t bit, uint8_t *marks, struct error *error)
 {
     struct function_names names;
     for (size_t i = 0; i < functions->count; i++) {
         functions_name(functions, (uint32_t)i, &names);
         const char *const texts[] = {names.name, names.full_name, names.file, names.path};
-        for (size_t j = 0; j < sizeof(texts) / sizeof(texts[0]); j++)
-            if (regexec(regex, texts[j], 0, NULL, 0) == 0)
-                marks[i] |= bit;
+        int matches = 0;
+        for (size_t j = 0; j < sizeof(texts) / sizeof(texts[0]) && matches == 0; j++)
+            matches = profile_filter_matches(pattern, texts[j], error);
+        if (matches < 0)
+            return matches;
+        marks[i] |= matches > 0 ? bit : 0;
     }
+    return 0;
 }

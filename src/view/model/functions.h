@@ -8,10 +8,10 @@
 #ifndef HEAPPROFD_VIEW_FUNCTIONS_H
 #define HEAPPROFD_VIEW_FUNCTIONS_H
 
-#include <regex.h>
 #include <stdint.h>
 
 #include "export/view.h"
+#include "profile/filter.h"
 #include "profile/profile.h"
 #include "trace/intern.h"
 #include "util/error.h"
@@ -54,8 +54,9 @@ const char *function_path(const struct function *function);
 int functions_find(struct functions *functions, const char *text, uint32_t *function,
                    struct error *error);
 
-/* Set bit `bit` of marks[i] for each function i whose name, source file or module matches. */
-void functions_match(struct functions *functions, const regex_t *regex, uint8_t bit,
-                     uint8_t *marks);
+/* Set bit `bit` of marks[i] for each function i whose name, source file or module matches. Return 0
+ * or a negative errno. */
+int functions_match(struct functions *functions, const struct profile_filter_pattern *pattern,
+                    uint8_t bit, uint8_t *marks, struct error *error);
 
 #endif

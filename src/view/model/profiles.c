@@ -101,7 +101,7 @@ static char *key_of(const struct profile_filter *filter)
 }
 
 static int make_filtered(struct view_profiles *profiles, const struct profile_filter *filter,
-                         uint8_t *marks)
+                         uint8_t *marks, struct error *error)
 {
     struct view_filtered *filtered = &profiles->filtered;
     const struct stack_tree *tree = &profiles->tree;
@@ -113,9 +113,12 @@ static int make_filtered(struct view_profiles *profiles, const struct profile_fi
     filtered->on_stack = calloc(tree->count + 1, 1);
     if (filtered->on_stack == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < filter->count; i++)
-        functions_match(&profiles->functions, &filter->patterns[i].regex, (uint8_t)(1u << i),
-                        marks);
+    for (size_t i = 0; i < filter->count; i++) {
+        int matched = functions_match(&profiles->functions, &filter->patterns[i],
+                                      (uint8_t)(1u << i), marks, error);
+        if (matched < 0)
+            return matched;
+    }
     for (size_t i = 0; i < tree->count; i++) {
         uint32_t parent = tree->nodes[i].parent;
         filtered->on_stack[i] = (uint8_t)(marks[tree->nodes[i].function] |
@@ -131,12 +134,13 @@ static int make_filtered(struct view_profiles *profiles, const struct profile_fi
     return code < 0 ? code : stack_tree_link(&filtered->tree);
 }
 
-int view_profiles_filter(struct view_profiles *profiles, const struct profile_filter *filter)
+int view_profiles_filter(struct view_profiles *profiles, const struct profile_filter *filter,
+                         struct error *error)
 {
     struct view_filtered *filtered = &profiles->filtered;
     char *key = key_of(filter);
     if (key == NULL)
-        return -ENOMEM;
+        return error_set(error, -ENOMEM, "not enough memory for the filters");
     if (filtered->key != NULL && strcmp(filtered->key, key) == 0) {
         free(key);
         return 0;
@@ -146,11 +150,11 @@ int view_profiles_filter(struct view_profiles *profiles, const struct profile_fi
     if (filter->count == 0)
         return 0;
     uint8_t *marks = calloc(profiles->functions.count + 1, 1);
-    int code = marks == NULL ? -ENOMEM : make_filtered(profiles, filter, marks);
+    int code = marks == NULL ? -ENOMEM : make_filtered(profiles, filter, marks, error);
     free(marks);
     if (code < 0)
         filtered_clear(filtered);
-    return code;
+    return code == -ENOMEM ? error_set(error, code, "not enough memory for the filters") : code;
 }
 
 uint32_t view_profiles_node(const struct view_profiles *profiles,

@@ -53,8 +53,9 @@ struct view_profile *view_profiles_of(struct view_profiles *profiles,
 #define VIEW_PATTERNS_MAX 8u
 
 /* Make profiles->filtered for these patterns; a pattern sees what those before it have left. Return
- * 0 or -ENOMEM. */
-int view_profiles_filter(struct view_profiles *profiles, const struct profile_filter *filter);
+ * 0 or a negative errno. */
+int view_profiles_filter(struct view_profiles *profiles, const struct profile_filter *filter,
+                         struct error *error);
 
 /* Return the tree that is left. */
 static inline const struct stack_tree *view_profiles_tree(const struct view_profiles *profiles)

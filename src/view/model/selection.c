@@ -158,8 +158,8 @@ int view_selection_parse(struct view_selection *selection, struct view_profiles 
     for (size_t i = 0; i < parameters->count && code == 0; i++)
         if (strcmp(parameters->items[i].name, "only") == 0)
             code = view_only_add(&selection->only, profiles, parameters->items[i].value, error);
-    if (code == 0 && view_profiles_filter(profiles, &selection->filter) < 0)
-        code = error_set(error, -ENOMEM, "not enough memory for the filters");
+    if (code == 0)
+        code = view_profiles_filter(profiles, &selection->filter, error);
     if (code == 0 && selection->only.count > 0)
         code = make_parts(selection, profiles, false, error);
     return code;

@@ -224,7 +224,7 @@ export function removeOnly(index: number) {
 
 const escaped = (name: string) => name.replace(/[\\^$.|?*+()[\]{}]/g, "\\$&");
 
-/** Return a pattern of a whole name, for POSIX extended regular expressions. */
+/** Return a pattern of a whole name, for the program's regular expressions. */
 export const exactly = (name: string) => `^${escaped(name)}$`;
 
 /** Return a pattern of the paths that end in a file's name. */

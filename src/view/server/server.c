@@ -216,6 +216,7 @@ static unsigned status_of(int code)
 {
     switch (code) {
     case -EINVAL:
+    case PATTERN_EXCEEDS:
     case -E2BIG:
     case -EBADMSG: /* of a profile that the question names */
     case -ENAMETOOLONG:

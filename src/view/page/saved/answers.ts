@@ -2,7 +2,7 @@
 // Answers the page's questions from the data inside a page that is a file, as the server answers them from
 // the profiles. What the file does not contain is refused in a sentence.
 import { changeOf, marksOf, unseenMost, type Bounds, type Unseen } from "./change";
-import { WrongPattern } from "./posix";
+import { WrongPattern } from "./pattern";
 import { parse, type Packed } from "./blocks";
 import { boundsOf } from "./bounds";
 import { NONE, SavedData, type SavedFunction } from "./data";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What filters leave of the stacks of a page that is a file, as src/view/model/profiles.c and stack_tree.c do it:
 // focus and ignore choose stacks by all of their frames, hide and show-from make a smaller tree.
-import { matcherOfPattern, WrongPattern } from "./posix";
+import { matcherOfPattern, WrongPattern } from "./pattern";
 import { linkTree, NONE, type SavedFunction, type StackTree } from "./data";
 import { parseFilter, type Filter, type FilterKind } from "../state";
 
