@@ -14,8 +14,17 @@
 #include "util/utf8.h"
 
 #define SQL_BYTES_MAX (1 << 20)
+#define VALUE_BYTES_MAX (64 << 20)
 
 /* --- permitted statements --- */
+
+/* Return whether a function is one that does more than to compute: loads code, or takes a pointer
+ * from its caller. */
+static bool is_dangerous(const char *function)
+{
+    return function == NULL || strcasecmp(function, "load_extension") == 0 ||
+           strcasecmp(function, "fts3_tokenizer") == 0;
+}
 
 /* Permit reading, and the connection's own views. */
 static int authorize(void *context, int action, const char *first, const char *second,
@@ -33,8 +42,7 @@ static int authorize(void *context, int action, const char *first, const char *s
     case SQLITE_DROP_TEMP_VIEW:
         return SQLITE_OK;
     case SQLITE_FUNCTION:
-        return second != NULL && strcasecmp(second, "load_extension") == 0 ? SQLITE_DENY
-                                                                           : SQLITE_OK;
+        return is_dangerous(second) ? SQLITE_DENY : SQLITE_OK;
     case SQLITE_PRAGMA:
         /* PRAGMAs that only read; first is the name, second the argument. */
         return first != NULL && (strcasecmp(first, "table_info") == 0 ||
@@ -95,7 +103,10 @@ static struct query_database *make_database(const char *path, int flags, struct 
                             function_demangle, NULL, NULL);
     sqlite3_limit(database->sql, SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES_MAX);
     sqlite3_db_config(database->sql, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    sqlite3_db_config(database->sql, SQLITE_DBCONFIG_ENABLE_FTS3_TOKENIZER, 0, NULL);
     sqlite3_db_config(database->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    /* A file's own views call no function or table that could do more than to compute. */
+    sqlite3_db_config(database->sql, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_set_authorizer(database->sql, authorize, database);
     return database;
 }
@@ -151,6 +162,19 @@ const char query_tables_sql[] =
 sqlite3 *query_database_sql(struct query_database *database)
 {
     return database->sql;
+}
+
+int query_database_confine(struct query_database *database, int64_t memory_bytes,
+                           struct error *error)
+{
+    database->is_exporting = true;
+    int code = sqlite3_exec(database->sql, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
+    database->is_exporting = false;
+    if (code != SQLITE_OK)
+        return error_set(error, -EIO, "%s", sqlite3_errmsg(database->sql));
+    sqlite3_limit(database->sql, SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX);
+    sqlite3_hard_heap_limit64(memory_bytes);
+    return 0;
 }
 
 void query_database_interrupt(struct query_database *database)

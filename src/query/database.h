@@ -9,6 +9,7 @@
 #include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "profile/profile.h"
 #include "util/error.h"
@@ -32,6 +33,10 @@ void query_database_close(struct query_database *database);
 extern const char query_tables_sql[];
 
 sqlite3 *query_database_sql(struct query_database *database);
+/* Bound what statements can take: SQLite's memory, and the length of a value. Nothing is written to
+ * temporary files. Return 0 or a negative errno. */
+int query_database_confine(struct query_database *database, int64_t memory_bytes,
+                           struct error *error);
 /* Make a running statement end with an error. May be called in a signal handler. */
 void query_database_interrupt(struct query_database *database);
 /* Return the skipped damage of a trace; NULL after the last trace. */

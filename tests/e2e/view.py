@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import BUILD, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, own_network, run, skip
+from harness import BUILD, LONG, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, own_network, run, skip
 from saved_page import SavedPage
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -845,10 +845,33 @@ def test_slow_sql():
         wait_until(replaces, "the query ends when the profiles are replaced")
         check(query.answer and query.answer[0] == 400 and b"were replaced" in query.answer[2], f"{query.answer}")
         ask_in_thread(server, endless)
-    # SQLite does not ask in the middle of a step whether to go on.
-    server = Server(profile)
-    ask_in_thread(server, f"select '{'a' * 9000}' like '{'%a' * 40}b'")
-    wait_until(lambda: server.process.poll() is not None or server.process.send_signal(signal.SIGTERM), "a second signal ends it")
+    # SQLite does not ask in the middle of a step whether to go on: this one takes an hour.
+    long_step = "select " + ", ".join(f"instr(zeroblob(8000000), zeroblob(3999{i:03}) || x'01')" for i in range(900))
+    with Server(profile) as server:
+        query = ask_in_thread(server, long_step)
+        wait_until(replaces, "a query within a step ends when the profiles are replaced")
+        check(query.answer and query.answer[0] == 400 and b"were replaced" in query.answer[2], f"{query.answer}")
+        if LONG:
+            status, _, content = server.ask("api/sql", method="POST", body=long_step)
+            check(status == 400 and b"ran for a minute" in content, f"a minute: {status} {content!r}")
+        query = ask_in_thread(server, long_step)
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: server.process.poll() is not None, "one signal ends it")
+
+
+def test_sql_limits():
+    """What a statement may take and do: memory, lengths, functions, files."""
+    profile = record("limits", "true")
+    with Server(profile) as server:
+        for statement, words in (("select fts3_tokenizer('simple')", "not authorized"), ("select load_extension('x')", "not authorized"),
+                                 ("select fts3_tokenizer('x', x'0000000000000000')", "not authorized"),
+                                 ("pragma temp_store_directory='/'", "not authorized"), ("vacuum into '/tmp/x'", "not authorized"),
+                                 ("select length(zeroblob(100000000))", "too big")):
+            status, _, content = server.ask("api/sql", method="POST", body=statement)
+            check(status == 400 and words in json.loads(content)["error"], f"{statement}: {status} {content[:200]!r}")
+        sorted_rows = server.json("api/sql", method="POST", body="with recursive c(n) as (select 1 union all select n+1 from c where n<30000) select count(*), max(length(t)) from "
+                                  "(select n, printf('%200d', n) as t from c order by n % 7, t)")
+        check(sorted_rows["rows"] == [[30000, 200]], f"{sorted_rows['rows']}")
 
 
 def test_costly_filters():

@@ -170,8 +170,9 @@ static void writing_is_refused(void **state)
         "pragma journal_mode=wal",
         "vacuum",
         "select load_extension('x')",
+        "select fts3_tokenizer('simple')",
+        "select FTS3_Tokenizer('x', x'0000000000000000')",
         "create temp table t(x)",
-
         "pragma writable_schema=1",
         "create temp trigger t after insert on x begin select 1; end",
     };
@@ -193,12 +194,45 @@ static void writing_is_refused(void **state)
     free(made.trace.bytes);
 }
 
+/* Values and SQLite's memory have limits, and sorted rows are not written to a file. */
+static void a_confined_database_has_limits(void **state)
+{
+    static const char *const statements[] = {
+        "select length(zeroblob(70000000))",
+        "with recursive c(n, b) as (select 1, zeroblob(1000000) union select n + 1, "
+        "zeroblob(1000000) from c) select count(*) from c",
+    };
+    const int codes[] = {SQLITE_TOOBIG, SQLITE_NOMEM};
+    struct random_profile made = make_profile(3);
+    struct query_database *database = open_profile(&made);
+    struct error error = {0};
+    (void)state;
+    assert_int_equal(query_database_confine(database, 8 << 20, &error), 0);
+    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
+        sqlite3_stmt *statement = NULL;
+        const char *rest;
+        assert_int_equal(query_database_prepare(database, statements[i], statements[i], &statement,
+                                                &rest, &error),
+                         0);
+        assert_int_equal(sqlite3_step(statement), codes[i]);
+        sqlite3_finalize(statement);
+    }
+    assert_int_equal(ask(database, "with recursive c(n) as (select 1 union all select n + 1 from c "
+                                   "where n < 20000) select count(*) from (select printf('%100d', n) "
+                                   "from c order by n % 7, 1)"),
+                     20000);
+    query_database_close(database);
+    sqlite3_hard_heap_limit64(0);
+    free(made.trace.bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_those_of_the_profile),
         cmocka_unit_test(indexed_rows_equal_a_full_scan),
         cmocka_unit_test(writing_is_refused),
+        cmocka_unit_test(a_confined_database_has_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
