@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/array.h"
+#include "util/regular_file.h"
 #include "util/units.h"
 
 /* A larger file is not a budget file. */
@@ -199,12 +201,17 @@ int budgets_read_text(struct budgets *budgets, const char *text, size_t length, 
 
 int budgets_read(struct budgets *budgets, const char *path, struct error *error)
 {
-    FILE *file = fopen(path, "re");
+    int fd = regular_file_open_named(path);
+    if (fd < 0)
+        return error_set(error, fd, "cannot read %s: %s", path, strerror(-fd));
+    FILE *file = fdopen(fd, "r");
     char *text = file != NULL ? malloc(FILE_BYTES_MAX + 1) : NULL;
     struct error inner = {0};
     int code = 0;
-    if (file == NULL)
-        return error_set(error, -errno, "cannot read %s: %s", path, strerror(errno));
+    if (file == NULL) {
+        close(fd);
+        return error_set(error, -ENOMEM, "no memory to read %s", path);
+    }
     errno = 0;
     size_t length = text != NULL ? fread(text, 1, FILE_BYTES_MAX + 1, file) : 0;
     if (text == NULL)

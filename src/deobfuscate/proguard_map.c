@@ -3,11 +3,11 @@
 #include "deobfuscate/proguard_map.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "util/regular_file.h"
 
 /* Lines must fit, except comments: R8 writes the positions of outlined code into one comment. */
 #define BUFFER_BYTES ((size_t)1 << 20)
@@ -43,19 +43,14 @@ static struct proguard_map *new_map(const char *name, struct error *error)
 
 struct proguard_map *proguard_map_open(const char *path, struct error *error)
 {
-    struct stat status;
     struct proguard_map *map = new_map(path, error);
     if (map == NULL)
         return NULL;
     map->buffer = malloc(BUFFER_BYTES);
-    map->fd = open(path, O_RDONLY | O_CLOEXEC);
-    int code = map->buffer == NULL ? ENOMEM : 0;
-    if (code == 0 && (map->fd < 0 || fstat(map->fd, &status) != 0))
-        code = errno;
-    else if (code == 0 && !S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode))
-        code = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    if (code != 0) {
-        error_set(error, -code, "%s: the ProGuard map cannot be read: %s", path, strerror(code));
+    map->fd = regular_file_open_named(path);
+    int code = map->buffer == NULL ? -ENOMEM : map->fd;
+    if (code < 0) {
+        error_set(error, code, "%s: the ProGuard map cannot be read: %s", path, strerror(-code));
         proguard_map_close(map);
         return NULL;
     }

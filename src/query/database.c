@@ -7,11 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "import/import.h"
 #include "query/database_state.h"
 #include "symbols/demangle.h"
+#include "util/regular_file.h"
 #include "util/utf8.h"
+#include "util/write_all.h"
 
 #define SQL_BYTES_MAX (1 << 20)
 #define VALUE_BYTES_MAX (64 << 20)
@@ -120,12 +123,12 @@ bool query_is_database(const char *path)
 {
     static const char magic[16] = "SQLite format 3";
     char head[sizeof(magic)] = "";
-    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
-    if (file == NULL)
+    struct stat status;
+    int fd = strcmp(path, "-") == 0 ? -1 : regular_file_open(path, &status);
+    if (fd < 0)
         return false;
-    bool is = fread(head, 1, sizeof(head), file) == sizeof(head) &&
-              memcmp(head, magic, sizeof(magic)) == 0;
-    fclose(file);
+    bool is = read_all(fd, head, sizeof(head)) == 0 && memcmp(head, magic, sizeof(magic)) == 0;
+    close(fd);
     return is;
 }
 

@@ -41,6 +41,7 @@
 #include "symbols/symbol_table.h"
 #include "util/array.h"
 #include "util/hex.h"
+#include "util/regular_file.h"
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 #define BUILD_ID_LENGTH_MAX 64
@@ -96,7 +97,8 @@ static int open_debug_file(const uint8_t *build_id, size_t length)
     char hex[2 * BUILD_ID_LENGTH_MAX + 1];
     hex_write(build_id, length, hex);
     snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%.2s/%s.debug", hex, hex + 2);
-    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat status;
+    return regular_file_open(path, &status);
 }
 
 static void use_debug_file(struct symbol_file *file)

@@ -40,6 +40,18 @@ int regular_file_open(const char *path, struct stat *status)
     return found < 0 ? -errno : regular_file_open_found(found, status);
 }
 
+int regular_file_open_named(const char *path)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))
+        return fd;
+    close(fd);
+    return -EISDIR;
+}
+
 /* --- below a root, name by name --- */
 
 /* The kernel follows at most as many links. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens regular files under untrusted names, read-only. Opening a pipe would wait, and opening a
- * device may have any effect, so the file's type is checked before it is opened. */
+ * device may have any effect, so the file's type is checked before it is opened. Only what a user
+ * names in so many words may be something else. */
 #ifndef HEAPPROFD_UTIL_REGULAR_FILE_H
 #define HEAPPROFD_UTIL_REGULAR_FILE_H
 
@@ -11,6 +12,10 @@
 /* Open `path` and fill *status. Return a descriptor, -EINVAL if it is not a regular file, or
  * another negative errno. */
 int regular_file_open(const char *path, struct stat *status);
+
+/* Open what a user names as an input: any file but a directory. A pipe waits for its writer. Return
+ * a descriptor or a negative errno. */
+int regular_file_open_named(const char *path);
 
 /*
  * Open `path` as if chrooted into the directory `root` (a descriptor): absolute links and ".." stay

@@ -842,6 +842,31 @@ def said_on_terminal(*arguments, status=0):
     return said
 
 
+def test_pipes_in_directories():
+    """A pipe in place of a directory's trace, whose reader would wait for ever, is refused; one that the user names is read."""
+    directory, pipe, out = at("with-pipe"), at("with-pipe/raw-trace"), at("never")
+    os.mkdir(directory)
+    os.mkfifo(pipe)
+    traceconv = os.path.join(BUILD, "traceconv")
+    for command in ([TOOL, "report"], [TOOL, "oom"], [TOOL, "leaks"], [TOOL, "diff"], [TOOL, "view"], [TOOL, "check", "--max-live", "1k"],
+                    [traceconv, "collapsed"], [traceconv, "text"], [traceconv, "symbolize"], [traceconv, "profile"],
+                    [traceconv, "memory_infra"], [TOOL, "query", "--csv", directory, ".tables"], [traceconv, "bundle", directory, out],
+                    [traceconv, "decompress_packets", directory, out]):
+        refused = run(command if directory in command else [*command, directory])
+        check(refused.status in (1, 2) and f"{pipe} is not a regular file" in refused.stderr.decode(),
+              f"{command}: {refused.status} {refused.stderr}")
+    check(not os.path.exists(out), "an output is written")
+    with open(at("stacks"), "w", encoding="utf-8") as file:
+        file.write("main;leaf 7\n")
+    with subprocess.Popen(["cp", at("stacks"), pipe]) as writer:
+        named = run([TOOL, "report", pipe])
+        check(named.status == 0 and b"leaf" in named.stdout and writer.wait(20) == 0, f"{named}")
+    for command in ([TOOL, "check", "--budgets", directory, at("stacks")], [TOOL, "query", "-f", directory, at("stacks")],
+                    [TOOL, "record", "-c", directory]):
+        refused = run(command)
+        check(refused.status in (1, 2) and b"directory" in refused.stderr, f"{command}: {refused.status} {refused.stderr}")
+
+
 def test_progress_on_terminal():
     """Progress after the command's end is shown on a terminal, and erased at the end."""
     source = "#include <stdio.h>\n#include <unistd.h>\n" + SMALL.replace("return 0;", "puts(\"ran\"); fflush(stdout); sleep(1);")

@@ -16,6 +16,7 @@
 #include "cli/print/format.h"
 #include "import/import.h"
 #include "trace/read/trace_source.h"
+#include "util/regular_file.h"
 
 #define PEEK_BYTES 4096u
 #define BACKUPS_MAX 1000
@@ -41,7 +42,8 @@ enum packing { PLAIN, GZIP, OTHER };
 static enum packing packing_of(const char *path)
 {
     unsigned char mark[4] = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    int fd = regular_file_open(path, &status);
     ssize_t got = fd < 0 ? 0 : read(fd, mark, sizeof(mark));
     if (fd >= 0)
         close(fd);

@@ -300,16 +300,20 @@ static int complain_of_latest(const char *place, const char *reason, int code, s
                      place, reason);
 }
 
-/* Find the trace in a directory, preferably the one with symbols. */
+/* Find the trace in a directory, preferably the one with symbols. A pipe of this name, for whose
+ * writer a reader would wait, is nobody's trace. */
 static int find_in(const char *directory, char path[PATH_MAX], struct error *error)
 {
     static const char *const names[] = {"symbolized-trace", "raw-trace"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        struct stat info;
         int printed = snprintf(path, PATH_MAX, "%s/%s", directory, names[i]);
         if (printed < 0 || printed >= PATH_MAX)
             return error_set(error, -ENAMETOOLONG, "the path %s is too long", directory);
-        if (access(path, F_OK) == 0)
-            return 0;
+        if (stat(path, &info) == 0)
+            return S_ISREG(info.st_mode)
+                       ? 0
+                       : error_set(error, -EINVAL, "%s is not a regular file", path);
     }
     return -errno;
 }
@@ -370,7 +374,7 @@ static int find_latest(char path[PATH_MAX], struct error *error)
         return complain_of_latest(place, reason.message, code, error);
     int fd = code;
     code = *path != '\0' ? 0 : find_in(target, path, error);
-    if (code < 0 && code != -ENAMETOOLONG)
+    if (code < 0 && code != -ENAMETOOLONG && code != -EINVAL)
         complain_of_latest(path, strerror(-code), code, error);
     /* Another user's file in the caller's directory is not the caller's profile. */
     if (code == 0 && !is_callers(fd, strrchr(path, '/') + 1))
@@ -414,7 +418,7 @@ int output_find_trace(const char *argument, char path[PATH_MAX], struct error *e
                       "the directory %s has no raw-trace in it: name one that heap_profile wrote, "
                       "or a trace file",
                       argument);
-        else if (code != -ENAMETOOLONG)
+        else if (code != -ENAMETOOLONG && code != -EINVAL)
             code = 0;
     } else if (snprintf(path, PATH_MAX, "%s", argument) >= PATH_MAX) {
         code = error_set(error, -ENAMETOOLONG, "the path %s is too long", argument);

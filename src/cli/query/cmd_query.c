@@ -15,6 +15,7 @@
 #include "cli/print/format.h"
 #include "cli/print/wait_notice.h"
 #include "cli/query/query_shell.h"
+#include "util/regular_file.h"
 
 #define SQL_FILE_BYTES_MAX (1u << 20)
 #define SCHEMA_BYTES_MAX 160 /* ".schema NAME" */
@@ -138,11 +139,23 @@ static void take_last_as_sql(struct request *request, char text[SCHEMA_BYTES_MAX
     }
 }
 
+/* Return NULL with errno set on failure. */
+static FILE *open_named(const char *path)
+{
+    int fd = regular_file_open_named(path);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+    if (fd < 0)
+        errno = -fd;
+    else if (file == NULL)
+        close(fd);
+    return file;
+}
+
 /* Read the statements of a file. Return NULL after an error message. */
 static char *read_file(const char *path)
 {
     wait_notice_announce_input(path);
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    FILE *file = strcmp(path, "-") == 0 ? stdin : open_named(path);
     char *text = malloc(SQL_FILE_BYTES_MAX + 1);
     size_t length = 0;
     if (file == NULL || text == NULL) {

@@ -231,7 +231,7 @@ void automatic_names_find(const struct output *output, const struct profile *pro
 
 static int open_part(const struct output *output, const char *name)
 {
-    int fd = openat(output->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(output->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         warn(name, strerror(errno));
     return fd;

@@ -3,22 +3,22 @@
 #include "cli/record/config_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cli/print/wait_notice.h"
 #include "util/array.h"
+#include "util/regular_file.h"
 
 #define CONFIG_BYTES_MAX (1u << 20)
 
 char *config_file_read(const char *path, size_t *length, struct error *error)
 {
     wait_notice_announce_input(path);
-    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : regular_file_open_named(path);
     if (fd < 0) {
-        error_set(error, -errno, "cannot read the configuration %s: %s", path, strerror(errno));
+        error_set(error, fd, "cannot read the configuration %s: %s", path, strerror(-fd));
         return NULL;
     }
     char *bytes = NULL;

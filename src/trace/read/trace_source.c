@@ -420,8 +420,8 @@ static struct trace_source *open_source(int fd, const void *bytes, size_t length
 struct trace_source *trace_source_open(const char *path, struct error *error)
 {
     int fd = STDIN_FILENO;
-    if (strcmp(path, "-") != 0 && (fd = open(path, O_RDONLY | O_CLOEXEC)) < 0) {
-        error_set(error, -errno, "cannot open the trace %s: %s", path, strerror(errno));
+    if (strcmp(path, "-") != 0 && (fd = regular_file_open_named(path)) < 0) {
+        error_set(error, fd, "cannot open the trace %s: %s", path, strerror(-fd));
         return NULL;
     }
     return open_source(fd, NULL, 0, error);
