@@ -279,7 +279,13 @@ static struct profile *read_source(struct trace_source *source, const char *name
         return filter_profile(profile_read_source(source, name, options, error), name, options,
                               error);
     trace_source_tell(source, options->tell, options->tell_context);
-    struct profile *profile = readers[kind](source, options, &problem);
+    struct profile_read_options bounded = *options;
+    bounded.source = source;
+    struct profile *profile = readers[kind](source, &bounded, &problem);
+    if (profile == NULL && problem.code == 0)
+        error_set(&problem, -EFBIG,
+                  "its stacks name so many frames again and again as in a file made to occupy its "
+                  "reader; if you trust it, and it is packed, unpack it first");
     if (profile != NULL && trace_source_check(source, &problem) < 0) {
         profile_free(profile);
         profile = NULL;

@@ -356,6 +356,10 @@ static int take_java(struct reading *reading, const char *at, struct error *erro
 static int take_line(struct reading *reading, const char *line, struct error *error)
 {
     const char *at = line + strspn(line, " \t");
+    if (*at == '\0' || *at == '\r') {
+        reading->may_name = false;
+        return 0;
+    }
     if (reading->section == IN_MAPPINGS) {
         text_heap_take_mapping(&reading->places, line);
         return 0;
@@ -375,8 +379,6 @@ static int take_line(struct reading *reading, const char *line, struct error *er
         return 0;
     }
     reading->may_name = false;
-    if (*at == '\0' || *at == '\r')
-        return 0;
     if (reading->kind == KIND_JAVA)
         return take_java(reading, at, error);
     return reading->kind == KIND_JEMALLOC ? take_jemalloc(reading, at, error)

@@ -52,13 +52,19 @@ void memory_bound_begin(struct memory_bound *bound)
     bound->base_bytes = resident_bytes();
 }
 
+uint64_t memory_bound_counted(uint64_t read_bytes, uint64_t unpacked_bytes)
+{
+    uint64_t most = UNPACKED_TIMES * read_bytes;
+    if (unpacked_bytes >= most)
+        return most;
+    return unpacked_bytes < read_bytes ? read_bytes : unpacked_bytes;
+}
+
 int memory_bound_check(const struct memory_bound *bound, uint64_t read_bytes,
                        uint64_t unpacked_bytes, uint64_t excluded_bytes, struct error *error)
 {
-    uint64_t counted = UNPACKED_TIMES * read_bytes;
-    if (unpacked_bytes < counted)
-        counted = unpacked_bytes < read_bytes ? read_bytes : unpacked_bytes;
-    uint64_t allowed = FLOOR_BYTES + TIMES * counted + excluded_bytes;
+    uint64_t allowed =
+        FLOOR_BYTES + TIMES * memory_bound_counted(read_bytes, unpacked_bytes) + excluded_bytes;
     if (peak_bytes() <= bound->base_bytes + allowed)
         return 0;
     uint64_t now = bound->base_bytes == 0 ? 0 : resident_bytes();

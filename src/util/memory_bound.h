@@ -20,6 +20,9 @@ struct memory_bound {
 
 void memory_bound_begin(struct memory_bound *bound);
 
+/* Return the bytes that count: the unpacked ones, but at most 16 times the packed ones. */
+uint64_t memory_bound_counted(uint64_t read_bytes, uint64_t unpacked_bytes);
+
 /* Return 0, or -EFBIG with *error set if the process has grown beyond the limit. `read_bytes` is
  * the part of the file read so far, `unpacked_bytes` its unpacked size (at least as large), and
  * `excluded_bytes` memory that does not count. */

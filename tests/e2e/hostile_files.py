@@ -840,6 +840,30 @@ def text_threads(directory, scale):
                  *(f"  t{i}: 1: 1 [0: 0]\n" for i in range(count)), "\nMAPPED_LIBRARIES:\n")
 
 
+def text_inlined(directory, scale):
+    """gperftools: an address in which 4,096 functions are inlined, in many stacks."""
+    return write(directory, "text_inlined.heap", "--- symbol\nbinary=/x\n0x1 ", "--".join(["f"] * 4096), "\n---\n--- heap\n",
+                 "heap profile: 1: 1 [1: 1] @ heapprofile\n",
+                 *(f"1: 1 [1: 1] @ 0x{0x1000 + i:x}" + " 0x1" * 15 + "\n" for i in range(scale * 1024 // 80)))
+
+
+def collapsed_again(directory, scale):
+    """Packed: stacks of many frames, again and again."""
+    again = gzip.compress("".join(chr(97 + i) + ";f" * 30000 + " 1\n" for i in range(15)).encode())
+    return write(directory, "collapsed_again.txt.gz", *[again] * scale)
+
+
+def collapsed_blank(directory, scale):
+    """Packed: blank lines."""
+    return write(directory, "collapsed_blank.txt.gz", gzip.compress(b"main;f 7\n"), *[gzip.compress(b"\n" * 1000000)] * scale)
+
+
+def text_blank(directory, scale):
+    """Packed: blank lines after a stack of gperftools."""
+    head = b"heap profile: 1: 1 [1: 1] @ heapprofile\n1: 1 [1: 1] @ 0x1\n"
+    return write(directory, "text_blank.heap.gz", gzip.compress(head), *[gzip.compress(b"\n" * 1000000)] * scale)
+
+
 def collapsed_chain(directory, scale):
     """Stacks that go one frame deeper each time."""
     count = int((scale * 1024) ** 0.5)

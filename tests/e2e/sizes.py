@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 
-from harness import TOOL, check, main, run
+from harness import SLOWNESS, TOOL, check, main, run
 from hostile_files import CASES
 from hostile_verbs import measure
 
@@ -110,6 +110,16 @@ def test_long_names():
     grows("trace_long_name", 128, "report", "leaks2")
     text = run([TOOL, "report", CASES["trace_long_name"](WORK.name, 256)]).stdout
     check(b"f... (at least 65,536 bytes more)" in text and len(text) < 250000, f"{len(text)} bytes: {text[:300]}")
+
+
+def test_frames_again():
+    """Few bytes that name many frames, again and again, or unpack to nothing but lines, are refused in time."""
+    for name, scale, verb, said in (("text_inlined", 4096, "report", "again and again"), ("text_inlined", 4096, "collapsed", "again and again"),
+                                    ("collapsed_again", 512, "report", "again and again"),
+                                    ("collapsed_blank", 600, "report", "made to exhaust its reader"),
+                                    ("text_blank", 600, "report", "made to exhaust its reader")):
+        seconds = cost(name, scale, verb, said)
+        check(seconds < 15 * SLOWNESS, f"{name}: {seconds:.1f} s of the processor")
 
 
 def test_everything():

@@ -10,6 +10,7 @@
 #include "profile/interpreter_frames.h"
 #include "symbols/demangle.h"
 #include "trace/frame_kind.h"
+#include "trace/read/trace_source.h"
 #include "util/array.h"
 #include "util/hex.h"
 
@@ -17,6 +18,7 @@
 #define CHUNK_BYTES (256u * 1024u)
 #define WARNING_BYTES_MAX 1800u
 #define SAMPLE_BLOCK 500u
+#define CHECKED_STEPS (1u << 20)
 #define CHECKED_ITEMS 512u /* about 1 MB of items; a check of the process's memory takes 2 us */
 
 int builder_fail(struct builder *builder)
@@ -48,6 +50,7 @@ struct builder *builder_new(const struct profile_read_options *options)
     }
     builder->demangling = options->demangling;
     builder->as_in_trace = options->as_in_trace;
+    builder->source = options->source;
     builder->profile = &builder->owner->profile;
     builder->profile->warning = "";
     builder->profile->filter = "";
@@ -360,10 +363,19 @@ uint32_t builder_frame(struct builder *builder, uint32_t mapping, uint64_t rel_p
     return frame;
 }
 
+/* Count a frame of a stack. */
+static void count_step(struct builder *builder)
+{
+    if (++builder->steps % CHECKED_STEPS == 0 && builder->source != NULL && builder->error == 0 &&
+        !trace_source_allows_frames(builder->source, builder->steps))
+        builder->error = -EFBIG;
+}
+
 uint32_t builder_callsite(struct builder *builder, uint32_t parent, uint32_t frame)
 {
     struct profile *profile = builder->profile;
     uint64_t key = (uint64_t)parent << 32 | frame;
+    count_step(builder);
     uint32_t first = parent == PROFILE_NONE ? PROFILE_NONE : builder->first_child[parent];
     if (first != PROFILE_NONE && profile->callsites[first].frame == frame)
         return first;

@@ -46,6 +46,8 @@ struct builder {
     struct profile *profile;
     enum demangle_mode demangling; /* these two: of profile_read_options */
     bool as_in_trace;
+    const struct trace_source *source; /* of profile_read_options */
+    uint64_t steps;                    /* look-ups of callsites */
     int error; /* negative errno of the first error; nothing is built after it */
     /* Called from time to time while packets are read. Returns 0, or a negative errno that ends the
      * building. It must be called inside packets: a single packet can fill the file. NULL: no

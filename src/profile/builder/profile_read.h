@@ -12,6 +12,7 @@
 #include "util/error.h"
 
 struct profile_filter;
+struct trace_source;
 struct profile_read_options {
     enum demangle_mode demangling; /* form of profile_frame.name */
     /* Keep the trace's own frames, mappings and callsites one by one, with the names of the trace
@@ -20,6 +21,8 @@ struct profile_read_options {
     bool as_in_trace;
     /* Apart from `native`, for import_profile(): */
     const struct profile_filter *filter; /* NULL: keep everything */
+    const struct trace_source *source;   /* what was read of it bounds the frames of stacks; NULL:
+                                          * they are not bounded */
     bool only_regular;                   /* refuse pipes and devices, which may never end */
     /* Name the addresses of files that have no names from this machine's programs; import_profile()
      * does it always. */
@@ -47,7 +50,6 @@ struct profile *profile_read(const char *path, const struct profile_read_options
                              struct error *error);
 /* Read a source from which nothing was read yet, and close it. Errors begin with `name`, unless it
  * is "". A NULL source returns NULL. */
-struct trace_source;
 struct profile *profile_read_source(struct trace_source *source, const char *name,
                                     const struct profile_read_options *options,
                                     struct error *error);

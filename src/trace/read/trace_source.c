@@ -17,11 +17,15 @@
 
 #define INPUT_BYTES (256u * 1024u)
 #define MAGIC_BYTES 4u /* enough to know a packing */
-/* A compressed file beyond both limits is refused. The limits are a choice: zstd -19 made a trace
- * of an idle program, 65 MB of dumps, 440 times smaller. gzip makes nothing more than 1,032 times
- * smaller. */
-#define PACKED_FLOOR_BYTES (UINT64_C(1) << 30)
-#define PACKED_TIMES 2048u
+/* A compressed file may unpack to this, and to so many times its bytes more. It is a choice: zstd -19
+ * made a trace of an idle program, 65 MB of dumps, 440 times smaller, and texts take up to 130 ns for
+ * a byte. gzip makes nothing more than 1,032 times smaller. */
+#define PACKED_FLOOR_BYTES (UINT64_C(256) << 20)
+#define PACKED_TIMES 128u
+/* Frames of stacks that a file may name, and so many more for each of its bytes. Real files name
+ * less than one for a byte. */
+#define FRAMES_FLOOR (UINT64_C(1) << 24)
+#define FRAMES_PER_BYTE 2u
 /* Unpacked bytes between two checks of this process's memory. A check takes some microseconds. */
 #define BOUND_BYTES (64u << 10)
 
@@ -353,8 +357,7 @@ static ssize_t read_any(struct trace_source *source, void *buffer, size_t size, 
 
 int trace_source_check(const struct trace_source *source, struct error *error)
 {
-    if (source->unpacked_bytes > PACKED_FLOOR_BYTES &&
-        source->unpacked_bytes / PACKED_TIMES > source->packed_bytes)
+    if (source->unpacked_bytes > PACKED_FLOOR_BYTES + PACKED_TIMES * source->packed_bytes)
         return error_set(
             error, -EFBIG,
             "at byte %llu, unpacked: only %llu bytes expanded to this many, as in a file "
@@ -370,6 +373,12 @@ int trace_source_check(const struct trace_source *source, struct error *error)
     }
     return memory_bound_check(&source->bound, source->packed_bytes, source->unpacked_bytes,
                               excluded, error);
+}
+
+bool trace_source_allows_frames(const struct trace_source *source, uint64_t frames)
+{
+    uint64_t counted = memory_bound_counted(source->packed_bytes, source->unpacked_bytes);
+    return frames <= FRAMES_FLOOR + FRAMES_PER_BYTE * counted;
 }
 
 void trace_source_measure_again(struct trace_source *source)

@@ -7,6 +7,7 @@
 #ifndef HEAPPROFD_TRACE_READ_TRACE_SOURCE_H
 #define HEAPPROFD_TRACE_READ_TRACE_SOURCE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -39,6 +40,10 @@ int trace_source_check(const struct trace_source *source, struct error *error);
 
 /* Count only what the process's memory grows by from now on: what it has is not for the file. */
 void trace_source_measure_again(struct trace_source *source);
+
+/* Return whether what was read so far may name as many frames of stacks. A few bytes can name
+ * millions again and again, which takes time, if no memory. */
+bool trace_source_allows_frames(const struct trace_source *source, uint64_t frames);
 
 /* Return the first unpacked bytes, without consuming them: up to `size`, fewer at the end or before
  * a read error. NULL: no memory. Call it once, before the first read. */
