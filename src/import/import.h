@@ -8,8 +8,8 @@
 
 #include "profile/builder/profile_read.h"
 
-/* Like profile_read(), for any of these files. Addresses without names get those that this
- * machine's programs have, if the format has mappings but no build ids (options->find_names). */
+/* Like profile_read(), for any of these files. If a format has addresses and mappings, addresses
+ * without names get those of this machine's files (options->find_names, local_names.h). */
 struct profile *import_profile(const char *path, const struct profile_read_options *options,
                                struct error *error);
 /* The same for a file's bytes in memory. */

@@ -2,24 +2,29 @@
 /* Asks the symbolizer of traces about the addresses of other profilers' files. */
 #include "import/local_names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pb_field_numbers.h"
 #include "symbolize/symbolize.h"
 #include "symbols/elf_image.h"
-#include "symbols/live_files.h"
 #include "util/array.h"
+#include "util/base_name.h"
 
 /* Real processes have some hundred files. */
 #define MODULES_MAX 65536u
+/* Number of files that a warning names. */
+#define NAMED_MAX 3u
 
 struct local_names {
     struct builder *builder;
     struct symbol_finder *finder; /* NULL: it could not be opened, and nothing is found */
     struct trace_addresses addresses;
+    struct error warning; /* about the directories */
     struct module_names {
         struct elf_image *image; /* NULL: no file */
+        char *by_name;           /* the path of a file that only its name led to; NULL: none */
         struct answer {
             size_t first;
             uint32_t count;
@@ -34,13 +39,16 @@ struct local_names {
 struct local_names *local_names_new(struct builder *builder)
 {
     struct local_names *names = calloc(1, sizeof(*names));
-    struct error warning, error;
+    struct error warning = {0}, error;
+    struct symbol_finder_options options = {.automatic = true, .offline = true};
     if (names == NULL)
         return NULL;
     names->builder = builder;
-    const struct symbol_finder_options options = {
-        .directories = getenv("PERFETTO_BINARY_PATH"), .automatic = true, .offline = true};
+    if (symbol_finder_options_from_environment(&options, &names->warning) < 0)
+        options.directories = NULL;
     names->finder = symbol_finder_open(&options, &warning, &error);
+    if (names->warning.code == 0)
+        names->warning = warning;
     return names;
 }
 
@@ -50,6 +58,7 @@ void local_names_free(struct local_names *names)
         return;
     for (size_t i = 0; i < names->addresses.count; i++) {
         free(names->modules[i].image);
+        free(names->modules[i].by_name);
         free(names->modules[i].answers);
     }
     trace_addresses_clear(&names->addresses);
@@ -62,40 +71,54 @@ void local_names_free(struct local_names *names)
 
 /* --- modules --- */
 
-static void keep_image(struct module_names *module, const struct elf_image *image)
+static int find_file(struct local_names *names, struct trace_module *module,
+                     struct symbol_found *found)
 {
-    module->image = malloc(sizeof(*image));
-    if (module->image != NULL)
-        *module->image = *image;
+    if (module->build_id_length == 0)
+        return symbol_finder_find_named(names->finder, module->path, found);
+    return symbol_finder_find(names->finder, module->path, module->build_id,
+                              module->build_id_length, found);
 }
 
-/* The file has no build id: take that of the present file. */
-static void take_present_file(struct trace_module *module, struct module_names *kept)
+/* Read the headers of the module's file. Those of a debug file have no offsets: if the program
+ * itself is there, too, its own are better. */
+static int read_image(const struct trace_module *module, const char *path, struct elf_image *image)
 {
-    struct elf_image image;
-    if (*module->path != '/' || live_files_is_deleted(module->path) ||
-        elf_image_read(module->path, &image) < 0)
-        return;
-    module->file = image.build_id_length == 0 ? module->path : NULL;
-    module->build_id_length = image.build_id_length;
-    memcpy(module->build_id, image.build_id, image.build_id_length);
-    keep_image(kept, &image);
+    struct elf_image program;
+    int code = elf_image_read(path, image);
+    if (code == 0 && !image->has_code && *module->path == '/' &&
+        elf_image_read(module->path, &program) == 0 && program.has_code &&
+        image->build_id_length > 0 && program.build_id_length == image->build_id_length &&
+        memcmp(program.build_id, image->build_id, image->build_id_length) == 0)
+        *image = program;
+    return code;
 }
 
-static void find_file(struct local_names *names, struct trace_module *module,
+/* Find the module's file. Where only its name leads to it, its build id leads to its debug files.
+ */
+static int find_image(struct local_names *names, struct trace_module *module,
                       struct module_names *kept)
 {
     struct symbol_found found = {0};
     struct elf_image image;
-    if (module->build_id_length == 0) {
-        take_present_file(module, kept);
-        return;
+    int code = find_file(names, module, &found);
+    if (code == 0 && found.path != NULL && read_image(module, found.path, &image) == 0) {
+        kept->image = malloc(sizeof(*kept->image));
+        if (kept->image == NULL)
+            code = -ENOMEM;
+        else
+            *kept->image = image;
+        module->load_bias = image.load_bias;
+        if (found.is_by_path) {
+            kept->by_name = found.path;
+            found.path = NULL;
+            module->build_id_length = image.build_id_length;
+            memcpy(module->build_id, image.build_id, image.build_id_length);
+            module->file = image.build_id_length == 0 ? kept->by_name : NULL;
+        }
     }
-    if (symbol_finder_find(names->finder, module->path, module->build_id, module->build_id_length,
-                           &found) == 0 &&
-        found.path != NULL && elf_image_read(found.path, &image) == 0)
-        keep_image(kept, &image);
     symbol_found_clear(&found);
+    return code;
 }
 
 uint32_t local_names_module(struct local_names *names, const char *path, const char *build_id)
@@ -123,34 +146,23 @@ uint32_t local_names_module(struct local_names *names, const char *path, const c
         return PROFILE_NONE;
     }
     trace_module_set_build_id(module, build_id);
-    if (names->finder != NULL)
-        find_file(names, module, &names->modules[addresses->count]);
-    if (names->modules[addresses->count].image != NULL)
-        module->load_bias = names->modules[addresses->count].image->load_bias;
     addresses->count++;
+    if (names->finder != NULL && find_image(names, module, &names->modules[id - 1]) < 0)
+        builder_fail(names->builder);
     return (uint32_t)id - 1;
 }
 
-uint64_t local_names_place(const struct local_names *names, uint32_t module, uint64_t offset,
-                           uint64_t *load_bias)
+bool local_names_bias(const struct local_names *names, uint32_t module, uint64_t start,
+                      uint64_t end, uint64_t offset, uint64_t *bias)
 {
-    const struct elf_image *image =
-        module < names->addresses.count ? names->modules[module].image : NULL;
-    *load_bias = 0;
-    if (image == NULL)
-        return offset;
-    *load_bias = image->load_bias;
-    for (size_t i = 0; i < image->code_count; i++) {
-        const struct elf_segment *segment = &image->code[i];
-        if (offset - segment->offset < segment->end - segment->start)
-            return offset - segment->offset + segment->start;
-    }
-    return offset + image->load_bias;
+    return module < names->addresses.count && names->modules[module].image != NULL &&
+           elf_image_find_bias(names->modules[module].image, start, end, offset, bias);
 }
 
 int local_names_add(struct local_names *names, uint32_t module, uint64_t address)
 {
-    if (module >= names->addresses.count || names->modules[module].image == NULL)
+    if (module >= names->addresses.count || names->modules[module].image == NULL ||
+        !elf_image_has_code_at(names->modules[module].image, address))
         return 0;
     return trace_module_add_address(&names->addresses.modules[module], address);
 }
@@ -230,4 +242,26 @@ const struct local_name *local_names_of(const struct local_names *names, uint32_
     const struct answer *answer = &names->modules[module].answers[at];
     *count = answer->count;
     return answer->count == 0 ? NULL : &names->names[answer->first];
+}
+
+size_t local_names_problems(const struct local_names *names, char *text, size_t size)
+{
+    size_t at = 0, count = 0;
+    text[0] = '\0';
+    if (names->warning.code != 0)
+        at = (size_t)snprintf(text, size, "%.200s", names->warning.message);
+    for (size_t i = 0; i < names->addresses.count; i++) {
+        const char *path = names->modules[i].by_name;
+        if (path == NULL || names->addresses.modules[i].count == 0 || count++ >= NAMED_MAX ||
+            at >= size)
+            continue;
+        at += (size_t)snprintf(text + at, size - at, "%s%.200s",
+                               count > 1 ? ", "
+                               : at > 0  ? "; names by the file's name alone, without a build id: "
+                                         : "names by the file's name alone, without a build id: ",
+                               path);
+    }
+    if (count > NAMED_MAX && at < size)
+        at += (size_t)snprintf(text + at, size - at, " and %zu more", count - NAMED_MAX);
+    return at < size ? at : size - 1;
 }

@@ -214,7 +214,6 @@ static int find_columns(struct pprof_reading *reading, struct error *error)
         take_type(reading, i, columns, false);
         reading->is_heap = columns != 0;
     }
-    drop_counts_alone(reading);
     if (reading->is_heap)
         return 0;
     list_types(file, names, sizeof(names));
@@ -328,6 +327,25 @@ static void take_comment(struct pprof_reading *reading, const char *text)
     }
 }
 
+/* Drop columns that are zero throughout, where others show that this cannot be: bytes without
+ * objects, objects without bytes, or live memory that nobody allocated. Their writers did not count
+ * them. In files of ours such zeros are measured. */
+static void drop_columns_of_zeros(struct pprof_reading *reading)
+{
+    bool is_used[PPROF_COLUMNS] = {false};
+    bool *has = reading->has;
+    if (reading->head.pid != 0 || reading->file.is_of_period)
+        return;
+    pprof_reading_find_used(reading, is_used);
+    bool allocates = is_used[PPROF_ALLOC_SPACE] || is_used[PPROF_ALLOC_OBJECTS];
+    bool lives = is_used[PPROF_SPACE] || is_used[PPROF_OBJECTS];
+    for (unsigned column = 0; column < PPROF_COLUMNS; column++) {
+        bool is_allocated = column == PPROF_ALLOC_SPACE || column == PPROF_ALLOC_OBJECTS;
+        if (!is_used[column] && (is_allocated ? allocates || lives : lives))
+            has[column] = false;
+    }
+}
+
 /* Set what the file does not tell. */
 static void take_unknown(struct pprof_reading *reading)
 {
@@ -376,6 +394,8 @@ static void take_head(struct pprof_reading *reading)
     head->earlier = file->earlier.earlier;
     head->sampled_bytes = file->earlier.period_sampled_bytes;
     head->sampled_calls = file->earlier.period_sampled_calls;
+    drop_columns_of_zeros(reading);
+    drop_counts_alone(reading);
     take_unknown(reading);
 }
 
@@ -437,6 +457,7 @@ static int read_all(struct pprof_reading *reading, struct trace_source *source, 
 /* Report the parts of the file that are not used as they are. Return NULL: none. */
 static const char *describe_problems(const struct pprof_reading *reading, char *text, size_t size)
 {
+    char names[LOCAL_NAMES_PROBLEMS_BYTES];
     size_t at = 0;
     text[0] = '\0';
     if (reading->below_zero > 0)
@@ -446,7 +467,11 @@ static const char *describe_problems(const struct pprof_reading *reading, char *
             "is below 0 became less",
             reading->below_zero, reading->callsites);
     if (reading->drop.problem != NULL && at < size)
-        snprintf(text + at, size - at, "%s%s", at > 0 ? "; " : "", reading->drop.problem);
+        at += (size_t)snprintf(text + at, size - at, "%s%s", at > 0 ? "; " : "",
+                               reading->drop.problem);
+    if (reading->local != NULL && local_names_problems(reading->local, names, sizeof(names)) > 0 &&
+        at < size)
+        snprintf(text + at, size - at, "%s%s", at > 0 ? "; " : "", names);
     return text[0] == '\0' ? NULL : text;
 }
 
@@ -469,7 +494,7 @@ struct profile *import_pprof(struct trace_source *source,
         code = -ENOMEM;
     if (code == 0)
         code = read_all(&reading, source, error);
-    char problems[400];
+    char problems[400 + LOCAL_NAMES_PROBLEMS_BYTES];
     struct profile *profile = builder_end(reading.builder, &code,
                                           describe_problems(&reading, problems, sizeof(problems)));
     if (profile != NULL && options->demangling == DEMANGLE_FULL && !options->as_in_trace)

@@ -98,9 +98,33 @@ static int next_line(const struct pprof_reading *reading, struct proto_span *mes
     return status < 0 ? -EBADMSG : 0;
 }
 
+/* Return whether the mapping's addresses are already those in its file: such a mapping is of all
+ * addresses. */
+static bool is_normalized(const struct pprof_mapping *mapping)
+{
+    return mapping->start == 0 && mapping->offset == 0 &&
+           (mapping->limit == 0 || mapping->limit == UINT64_MAX);
+}
+
+static bool is_before(const struct pprof_mapping *mapping, uint64_t address)
+{
+    return mapping->limit != 0 && address < mapping->start;
+}
+
+/* Return the offset of an address in the mapped file. */
 static uint64_t offset_in(const struct pprof_mapping *mapping, uint64_t address)
 {
     return mapping->limit == 0 ? address : address - mapping->start + mapping->offset;
+}
+
+/* Return the address in the mapped file, or an address before the mapping as it is. */
+static uint64_t place_in(const struct pprof_reading *reading, const struct pprof_mapping *mapping,
+                         uint64_t address)
+{
+    return is_before(mapping, address)
+               ? address
+               : offset_in(mapping, address) +
+                     reading->load_bias[mapping - reading->file.mappings];
 }
 
 /* Our files have rel_pc in the names of nameless frames. Its difference from the address is the
@@ -126,10 +150,30 @@ static void find_load_biases(struct pprof_reading *reading)
 static uint32_t build_id_of(struct pprof_reading *reading, uint64_t string)
 {
     struct proto_span span = pprof_file_string(&reading->file, string);
-    for (const uint8_t *at = span.at; at < span.end; at++)
-        if (strchr("0123456789abcdef", *at) == NULL || *at == '\0')
-            return 0;
-    return proto_length(span) % 2 == 0 ? take_string(reading, string) : 0;
+    return builder_build_id(reading->builder, (const char *)span.at, proto_length(span));
+}
+
+/* Find the files of mappings on this machine, and the biases of their code. */
+static void find_modules(struct pprof_reading *reading)
+{
+    for (size_t i = 0; i < reading->file.mapping_count && reading->builder->error == 0; i++) {
+        const struct pprof_mapping *mapping = &reading->file.mappings[i];
+        const char *path = pprof_reading_text(reading, mapping->file);
+        uint32_t build_id = build_id_of(reading, mapping->build_id);
+        uint64_t bias = 0;
+        reading->modules[i] = PROFILE_NONE;
+        if (reading->local == NULL || is_nowhere(reading, mapping) ||
+            (*path == '\0' && build_id == 0))
+            continue;
+        uint32_t module =
+            local_names_module(reading->local, path, reading->builder->strings[build_id]);
+        if (is_normalized(mapping) ||
+            local_names_bias(reading->local, module, mapping->start, mapping->limit,
+                             mapping->offset, &bias))
+            reading->modules[i] = module;
+        if (reading->load_bias[i] == 0)
+            reading->load_bias[i] = bias;
+    }
 }
 
 static int compare_mappings(const void *left_pointer, const void *right_pointer)
@@ -148,6 +192,7 @@ int pprof_reading_take_mappings(struct pprof_reading *reading)
     if (order == NULL)
         return -ENOMEM;
     find_load_biases(reading);
+    find_modules(reading);
     for (size_t i = 0; i < file->mapping_count; i++)
         order[i] = &file->mappings[i];
     qsort(order, file->mapping_count, sizeof(*order), compare_mappings);
@@ -185,27 +230,11 @@ static uint64_t place_of(const struct pprof_reading *reading, const struct pprof
                          uint32_t *module)
 {
     const struct pprof_mapping *mapping = mapping_of(reading, location);
-    uint64_t load_bias;
-    *module = mapping == NULL || mapping->limit == 0
-                  ? PROFILE_NONE
-                  : reading->modules[mapping - reading->file.mappings];
-    if (*module == PROFILE_NONE)
-        return 0;
-    return local_names_place(reading->local, *module, offset_in(mapping, location->address),
-                             &load_bias);
-}
-
-static void find_modules(struct pprof_reading *reading)
-{
-    for (size_t i = 0; i < reading->file.mapping_count && reading->builder->error == 0; i++) {
-        const struct pprof_mapping *mapping = &reading->file.mappings[i];
-        const char *path = pprof_reading_text(reading, mapping->file);
-        uint32_t build_id = build_id_of(reading, mapping->build_id);
-        reading->modules[i] =
-            *path == '/' && mapping->limit > 0
-                ? local_names_module(reading->local, path, reading->builder->strings[build_id])
-                : PROFILE_NONE;
-    }
+    *module = PROFILE_NONE;
+    if (mapping != NULL && (mapping->limit == 0 || location->address - mapping->start <
+                                                       mapping->limit - mapping->start))
+        *module = reading->modules[mapping - reading->file.mappings];
+    return *module == PROFILE_NONE ? 0 : place_in(reading, mapping, location->address);
 }
 
 int pprof_reading_find_names(struct pprof_reading *reading, struct trace_source *source,
@@ -214,7 +243,6 @@ int pprof_reading_find_names(struct pprof_reading *reading, struct trace_source 
     uint32_t module;
     if (trace_source_check(source, error) < 0)
         return -EFBIG;
-    find_modules(reading);
     for (size_t i = 0; i < reading->file.location_count && reading->builder->error == 0; i++) {
         const struct pprof_location *location = &reading->file.locations[i];
         if (has_line(reading, location))
@@ -262,10 +290,9 @@ static int put_local_frames(struct pprof_reading *reading, const struct pprof_lo
         return 0;
     const struct pprof_mapping *mapping = mapping_of(reading, location);
     size_t index = (size_t)(mapping - reading->file.mappings);
-    uint64_t rel_pc = offset_in(mapping, location->address) + reading->load_bias[index];
     const struct local_name *names = local_names_of(reading->local, module, place, &count);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t frame = builder_frame(reading->builder, reading->mappings[index], rel_pc,
+        uint32_t frame = builder_frame(reading->builder, reading->mappings[index], place,
                                        names[i].name, names[i].file, names[i].line);
         if (add_frame(reading, frame, NULL) < 0)
             return reading->builder->error;
@@ -280,12 +307,15 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
                      const struct pprof_function *function, uint32_t line)
 {
     const struct pprof_mapping *mapping = mapping_of(reading, location);
-    size_t index = mapping == NULL ? 0 : (size_t)(mapping - reading->file.mappings);
     uint64_t rel_pc = location->address, named_pc;
     uint32_t name = 0, source_file = 0;
     const char *shown = NULL;
+    /* The mapping says nothing about an address before it. Of a function it may still be the file.
+     */
+    if (mapping != NULL && function == NULL && is_before(mapping, location->address))
+        mapping = NULL;
     if (mapping != NULL)
-        rel_pc = offset_in(mapping, location->address) + reading->load_bias[index];
+        rel_pc = place_in(reading, mapping, location->address);
     if (function != NULL && is_nameless(reading, function, mapping, &named_pc)) {
         rel_pc = mapping == NULL ? named_pc : rel_pc;
     } else if (function != NULL) {
@@ -298,7 +328,9 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
             shown = reading->builder->strings[plain];
     }
     uint32_t frame =
-        builder_frame(reading->builder, mapping == NULL ? PROFILE_NONE : reading->mappings[index],
+        builder_frame(reading->builder,
+                      mapping == NULL ? PROFILE_NONE
+                                      : reading->mappings[mapping - reading->file.mappings],
                       rel_pc, name, source_file, line);
     return add_frame(reading, frame, shown);
 }

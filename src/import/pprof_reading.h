@@ -94,6 +94,8 @@ int pprof_reading_find_names(struct pprof_reading *reading, struct trace_source 
  * malformed, or without memory, which the builder then keeps as its error. */
 const struct pprof_location_frames *pprof_reading_frames(struct pprof_reading *reading,
                                                          uint64_t id);
+/* Set is_used for the columns that have values other than 0. */
+void pprof_reading_find_used(const struct pprof_reading *reading, bool is_used[PPROF_COLUMNS]);
 /* Add the file's samples to reading->heap. Return 0 or a negative errno; *error is set except after
  * -ENOMEM. */
 int pprof_reading_take_samples(struct pprof_reading *reading, const struct trace_source *source,

@@ -255,6 +255,38 @@ static int take_sample(struct pprof_reading *reading, struct proto_span span, st
     return reading->builder->error;
 }
 
+/* Note the columns of a sample's values other than 0. What is malformed is found later. */
+static void note_used(const struct pprof_reading *reading, struct proto_span span, bool *is_used)
+{
+    struct proto_field field;
+    size_t value = 0;
+    while (proto_next(&span, &field) > 0) {
+        struct proto_span packed = field.span;
+        bool one = field.type == PROTO_VARINT;
+        uint64_t number = field.value;
+        while (field.number == PPROF_SAMPLE_VALUE && (one || packed.at < packed.end)) {
+            if (!one && !proto_read_varint(&packed, &number))
+                return;
+            one = false;
+            unsigned columns = value < reading->file.type_count && value < PPROF_VALUES_MAX
+                                   ? reading->columns_of[value]
+                                   : 0;
+            value++;
+            for (unsigned column = 0; column < PPROF_COLUMNS && number != 0; column++)
+                is_used[column] |= (columns >> column & 1) != 0;
+        }
+    }
+}
+
+void pprof_reading_find_used(const struct pprof_reading *reading, bool is_used[PPROF_COLUMNS])
+{
+    struct proto_span span = {reading->file.bytes, reading->file.bytes + reading->file.length};
+    struct proto_field field;
+    while (proto_next(&span, &field) > 0)
+        if (field.number == PPROF_PROFILE_SAMPLE && field.type == PROTO_BYTES)
+            note_used(reading, field.span, is_used);
+}
+
 int pprof_reading_take_samples(struct pprof_reading *reading, const struct trace_source *source,
                                struct error *error)
 {

@@ -66,11 +66,16 @@ static void add_region(struct text_heap_places *places, const struct profile_map
                                       .end = mapping->end,
                                       .offset = mapping->exact_offset,
                                       .module = PROFILE_NONE};
-    region.mapping = builder_mapping(places->builder, mapping, path, build_id);
+    struct profile_mapping with_bias = *mapping;
+    const char **strings = places->builder->strings;
     if (places->builder->error == 0 && places->local != NULL) {
-        const struct profile_mapping *made = &places->builder->profile->mappings[region.mapping];
-        region.module = local_names_module(places->local, made->path, made->build_id);
+        uint32_t module = local_names_module(places->local, strings[path], strings[build_id]);
+        if (local_names_bias(places->local, module, region.start, region.end, region.offset,
+                             &with_bias.load_bias))
+            region.module = module;
     }
+    region.bias = with_bias.load_bias;
+    region.mapping = builder_mapping(places->builder, &with_bias, path, build_id);
     if (ARRAY_ADD(&places->regions, &places->region_count, &places->region_capacity, region) < 0)
         builder_fail(places->builder);
 }
@@ -78,11 +83,9 @@ static void add_region(struct text_heap_places *places, const struct profile_map
 /* Return the build id at the end of a line: hex digits only. */
 static uint32_t build_id_at(struct text_heap_places *places, const char *text)
 {
-    size_t length = strspn(text, "0123456789abcdef");
+    size_t length = strspn(text, "0123456789abcdefABCDEF");
     bool ends = text[length + strspn(text + length, " \t\r")] == '\0';
-    return ends && length >= 8 && length % 2 == 0 && length <= 128
-               ? builder_string(places->builder, text, length)
-               : 0;
+    return ends && length >= 8 ? builder_build_id(places->builder, text, length) : 0;
 }
 
 /* Read "400000-401000[:] [r-xp] /bin/a [(@1000)] [build id]". Return whether it is one. */
@@ -317,15 +320,9 @@ static const struct text_heap_names *find_symbol(const struct text_heap_places *
 /* --- frames --- */
 
 /* Return where the address is in its module's file, as frames have it. */
-static uint64_t place_of(const struct text_heap_places *places,
-                         const struct text_heap_region *region, uint64_t address)
+static uint64_t place_of(const struct text_heap_region *region, uint64_t address)
 {
-    uint64_t offset = address - region->start + region->offset, load_bias, place;
-    if (places->local == NULL || region->module == PROFILE_NONE)
-        return offset;
-    place = local_names_place(places->local, region->module, offset, &load_bias);
-    places->builder->profile->mappings[region->mapping].load_bias = load_bias;
-    return place;
+    return address - region->start + region->offset + region->bias;
 }
 
 void text_heap_places_want(struct text_heap_places *places, uint64_t address)
@@ -334,7 +331,7 @@ void text_heap_places_want(struct text_heap_places *places, uint64_t address)
     if (places->local == NULL || region == NULL || region->module == PROFILE_NONE ||
         find_symbol(places, address) != NULL || find_symbol(places, address + 1) != NULL)
         return;
-    if (local_names_add(places->local, region->module, place_of(places, region, address)) < 0)
+    if (local_names_add(places->local, region->module, place_of(region, address)) < 0)
         builder_fail(places->builder);
 }
 
@@ -348,7 +345,7 @@ uint32_t text_heap_places_name(struct text_heap_places *places, uint32_t callsit
 {
     struct builder *builder = places->builder;
     const struct text_heap_region *region = find_region(places, name->address);
-    uint64_t place = region == NULL ? name->address : place_of(places, region, name->address);
+    uint64_t place = region == NULL ? name->address : place_of(region, name->address);
     return call(builder, callsite,
                 builder_frame(builder, region == NULL ? PROFILE_NONE : region->mapping, place,
                               name->name, name->file, name->line));
@@ -358,7 +355,7 @@ static uint32_t call_local(struct text_heap_places *places, uint32_t callsite,
                            const struct text_heap_region *region, uint64_t address)
 {
     struct builder *builder = places->builder;
-    uint64_t place = place_of(places, region, address);
+    uint64_t place = place_of(region, address);
     uint32_t count = 0;
     const struct local_name *names =
         places->local == NULL ? NULL : local_names_of(places->local, region->module, place, &count);

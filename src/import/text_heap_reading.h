@@ -29,9 +29,9 @@ struct text_heap_names {
 struct text_heap_places {
     struct builder *builder;
     struct text_heap_region {
-        uint64_t start, end, offset;
+        uint64_t start, end, offset, bias;
         uint32_t mapping;
-        uint32_t module; /* of local names */
+        uint32_t module; /* of local names; PROFILE_NONE: it gives no names */
     } * regions;
     size_t region_count, region_capacity;
     /* "build=/path" before the mappings, which "$build" in them stands for. */

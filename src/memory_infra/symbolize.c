@@ -199,6 +199,7 @@ void memory_infra_symbols_free(struct memory_infra_symbols *symbols)
     for (size_t i = 0; i < symbols->addresses.count; i++) {
         free(symbols->modules[i].answers);
         free(symbols->modules[i].image);
+        free(symbols->modules[i].by_name);
     }
     symbols_clear_collected(symbols);
     trace_addresses_clear(&symbols->addresses);

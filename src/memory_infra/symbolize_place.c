@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "memory_infra/symbolize_private.h"
-#include "symbols/live_files.h"
 #include "util/array.h"
 #include "util/sorted_search.h"
 
@@ -28,41 +27,31 @@ static uint64_t page_of(uint64_t address)
 
 /* --- modules --- */
 
-static void keep_image(struct source_module *source, const struct elf_image *image)
-{
-    source->image = malloc(sizeof(*image));
-    if (source->image != NULL)
-        *source->image = *image;
-}
-
-/* Without a build id in the dump, the present file with the name is the best one available. */
-static void take_file_itself(struct trace_module *module, struct source_module *source)
-{
-    struct elf_image image;
-    source->unchecked = true;
-    source->is_missing = *module->path != '/' || live_files_is_deleted(module->path) ||
-                         elf_image_read(module->path, &image) < 0;
-    if (source->is_missing)
-        return;
-    module->file = image.build_id_length == 0 ? module->path : NULL;
-    module->build_id_length = image.build_id_length;
-    memcpy(module->build_id, image.build_id, image.build_id_length);
-    keep_image(source, &image);
-}
-
+/* Find the module's file. Where only its name leads to it, its build id leads to its debug files.
+ */
 static int find_file(struct symbol_finder *finder, struct trace_module *module,
                      struct source_module *source)
 {
     struct symbol_found found = {0};
     struct elf_image image;
-    int result = 0;
-    if (module->build_id_length == 0)
-        take_file_itself(module, source);
-    else
-        result = symbol_finder_find(finder, module->path, module->build_id, module->build_id_length,
-                                    &found);
-    if (result == 0 && found.path != NULL && elf_image_read(found.path, &image) == 0)
-        keep_image(source, &image);
+    source->unchecked = module->build_id_length == 0;
+    int result = source->unchecked
+                     ? symbol_finder_find_named(finder, module->path, &found)
+                     : symbol_finder_find(finder, module->path, module->build_id,
+                                          module->build_id_length, &found);
+    if (result == 0 && found.path != NULL && elf_image_read(found.path, &image) == 0) {
+        source->image = malloc(sizeof(image));
+        if (source->image != NULL)
+            *source->image = image;
+        if (source->unchecked) {
+            source->by_name = found.path;
+            found.path = NULL;
+            module->file = image.build_id_length == 0 ? source->by_name : NULL;
+            module->build_id_length = image.build_id_length;
+            memcpy(module->build_id, image.build_id, image.build_id_length);
+        }
+    }
+    source->is_missing = source->unchecked && source->by_name == NULL;
     symbol_found_clear(&found);
     return result;
 }

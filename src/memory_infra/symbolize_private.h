@@ -85,6 +85,7 @@ struct source_module {
     uint32_t *answers;       /* by address; NONE: no name */
     struct elf_image *image; /* NULL: the file is missing */
     bool unchecked;          /* the dump has no build id, so any file of this name is used */
+    char *by_name;           /* that file */
     bool is_missing;         /* unchecked, and there is no such file */
 };
 

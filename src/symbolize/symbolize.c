@@ -177,15 +177,6 @@ static int take_frames(void *context, size_t index, struct source_frame *frames,
     return take_answer(job, index, frames, count);
 }
 
-static bool is_inside(const struct elf_image *image, uint64_t address)
-{
-    for (size_t i = 0; i < image->code_count; i++) {
-        if (address >= image->code[i].start && address < image->code[i].end)
-            return true;
-    }
-    return false;
-}
-
 static int take_symbols(struct job *job, const struct elf_image *image)
 {
     int result = 0;
@@ -194,7 +185,7 @@ static int take_symbols(struct job *job, const struct elf_image *image)
         if (job->named[i])
             continue;
         if (name == NULL) {
-            bool inside = image->code_count == 0 || is_inside(image, job->addresses[i]);
+            bool inside = image->code_count == 0 || elf_image_has_code_at(image, job->addresses[i]);
             enum symbol_reason reason = inside ? SYMBOL_NO_INFORMATION : SYMBOL_OUTSIDE;
             count_answer(job->result, reason, 0);
             symbol_answers_add(job->answers, job->addresses[i], reason, 0, NULL, 0);

@@ -108,6 +108,66 @@ int elf_image_read(const char *path, struct elf_image *image)
     return result;
 }
 
+static uint64_t page_of(uint64_t address)
+{
+    return address - address % PAGE_BYTES;
+}
+
+/* How well a mapping fits a segment. */
+enum fit { FIT_NOT, FIT_BEGINS, FIT_INSIDE, FIT_WHOLE };
+
+/* Set *bias if the mapping has to do with the segment. */
+static enum fit fit_of(const struct elf_image *image, const struct elf_segment *segment,
+                       uint64_t start, uint64_t end, uint64_t offset, uint64_t *bias)
+{
+    uint64_t first = page_of(segment->start), size = page_of(end + PAGE_BYTES - 1) - page_of(start);
+    uint64_t segment_size = page_of(segment->end + PAGE_BYTES - 1) - first;
+    /* Offsets in a debug file mean nothing. */
+    if (!image->has_code) {
+        *bias = first - page_of(offset);
+        return size == segment_size ? FIT_WHOLE : FIT_NOT;
+    }
+    *bias = segment->start - segment->offset;
+    uint64_t within = page_of(offset) - (first - *bias);
+    if (within >= segment_size)
+        return FIT_NOT;
+    if (size > segment_size - within)
+        return within == 0 ? FIT_BEGINS : FIT_NOT;
+    return size == segment_size ? FIT_WHOLE : FIT_INSIDE;
+}
+
+bool elf_image_find_bias(const struct elf_image *image, uint64_t start, uint64_t end,
+                         uint64_t offset, uint64_t *bias)
+{
+    enum fit best = FIT_NOT;
+    bool is_unique = false;
+    if (end <= start)
+        return false;
+    for (size_t i = 0; i < image->code_count; i++) {
+        uint64_t of_segment;
+        enum fit fit = fit_of(image, &image->code[i], start, end, offset, &of_segment);
+        if (fit > best || (fit == best && fit != FIT_NOT && of_segment != *bias)) {
+            is_unique = fit > best;
+            best = fit;
+            *bias = of_segment;
+        }
+    }
+    /* It is longer than the segment: the module's segments follow each other in memory. */
+    if (best <= FIT_BEGINS && page_of(offset) == 0) {
+        *bias = image->base;
+        return true;
+    }
+    return is_unique;
+}
+
+bool elf_image_has_code_at(const struct elf_image *image, uint64_t address)
+{
+    for (size_t i = 0; i < image->code_count; i++)
+        if (address >= image->code[i].start && address < image->code[i].end)
+            return true;
+    return false;
+}
+
 bool elf_image_fd_has_checksum(int fd, int64_t bytes_max, uint32_t checksum)
 {
     unsigned char buffer[65536];

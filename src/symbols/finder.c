@@ -65,8 +65,6 @@ struct symbol_finder {
 static int index_image(struct symbol_finder *finder, const char *path,
                        const struct elf_image *image)
 {
-    if (image->build_id_length == 0)
-        return 0;
     if (ARRAY_RESERVE(&finder->files, &finder->file_capacity, finder->file_count, 1) < 0)
         return -ENOMEM;
     struct indexed_file *file = &finder->files[finder->file_count];
@@ -139,6 +137,18 @@ static int index_file(void *context, const FTSENT *entry)
 }
 
 /* --- opening --- */
+
+int symbol_finder_options_from_environment(struct symbol_finder_options *options,
+                                           struct error *error)
+{
+    const char *mode = getenv("PERFETTO_SYMBOLIZER_MODE");
+    options->directories = getenv("PERFETTO_BINARY_PATH");
+    options->by_build_id = mode != NULL && strcmp(mode, "index") == 0;
+    if (mode == NULL || *mode == '\0' || options->by_build_id || strcmp(mode, "find") == 0)
+        return 0;
+    return error_set(error, -EINVAL,
+                     "PERFETTO_SYMBOLIZER_MODE is '%.100s'; it may be find or index", mode);
+}
 
 struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *options,
                                          struct error *warning, struct error *error)
@@ -445,6 +455,66 @@ static void find_by_path(const struct symbol_finder *finder, struct search *sear
             search->found->other_build = strdup(path);
     }
     search->found->is_by_path = search->found->path != NULL;
+}
+
+/* Take a file that has the right name. */
+static void __attribute__((format(printf, 2, 3)))
+try_named(struct search *search, const char *format, ...)
+{
+    char path[PATH_MAX];
+    struct elf_image image;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(path, sizeof(path), format, arguments);
+    va_end(arguments);
+    if (search->found->path == NULL && length > 0 && (size_t)length < sizeof(path) &&
+        elf_image_read(path, &image) == 0)
+        take_path(search, path, &image);
+}
+
+/* Try the only build of a file of this name below the directories. */
+static void try_indexed_name(const struct symbol_finder *finder, struct search *search)
+{
+    const struct indexed_file *only = NULL;
+    const char *name = base_name(search->path);
+    for (size_t i = 0; i < finder->file_count; i++) {
+        const struct indexed_file *file = &finder->files[i];
+        if (strcmp(base_name(file->path), name) != 0)
+            continue;
+        if (only != NULL && (file->build_id_length == 0 ||
+                             file->build_id_length != only->build_id_length ||
+                             memcmp(file->build_id, only->build_id, only->build_id_length) != 0))
+            return;
+        only = only == NULL ? file : only;
+    }
+    if (only != NULL)
+        try_named(search, "%s", only->path);
+}
+
+int symbol_finder_find_named(struct symbol_finder *finder, const char *path,
+                             struct symbol_found *found)
+{
+    struct search search = {.path = path, .found = found};
+    char plain[PATH_MAX];
+    size_t length = live_files_undeleted_length(path);
+    *found = (struct symbol_found){0};
+    if (length == 0 || length >= PATH_MAX)
+        return 0;
+    memcpy(plain, path, length);
+    plain[length] = '\0';
+    search.path = plain;
+    for (size_t i = 0; i < finder->directories.count; i++) {
+        const char *directory = finder->directories.items[i];
+        try_named(&search, "%s/%s", directory, plain + (*plain == '/'));
+        try_named(&search, "%s/%s", directory, base_name(plain));
+    }
+    if (finder->by_build_id)
+        try_indexed_name(finder, &search);
+    found->is_asked = found->path != NULL;
+    if (finder->automatic && *plain == '/' && !live_files_is_deleted(path))
+        try_named(&search, "%s", plain);
+    found->is_by_path = found->path != NULL;
+    return search.error;
 }
 
 int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,

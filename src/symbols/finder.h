@@ -22,6 +22,11 @@ struct symbol_finder_options {
 
 struct symbol_finder;
 
+/* Take the directories of PERFETTO_BINARY_PATH, and by_build_id of PERFETTO_SYMBOLIZER_MODE. Return
+ * 0, or -EINVAL with *error set for an unknown mode. */
+int symbol_finder_options_from_environment(struct symbol_finder_options *options,
+                                           struct error *error);
+
 /* Kind of symbols in a file, worst first. */
 enum symbol_quality {
     SYMBOLS_NONE,
@@ -60,6 +65,12 @@ void symbol_finder_set_begin(struct symbol_finder *finder, int64_t begun_ns);
  * the first process began. The caller checks that it has the names of the trace. */
 int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,
                        size_t build_id_length, struct symbol_found *found);
+/* Find the file of a module whose build id nobody knows, by its name alone: below one of the
+ * directories the path, then its last component; if directories are walked by build id, a file at
+ * any depth that has this name, unless there are several builds of it; then the path itself. The
+ * file may have a build id. Return 0 or -ENOMEM. */
+int symbol_finder_find_named(struct symbol_finder *finder, const char *path,
+                             struct symbol_found *found);
 void symbol_found_clear(struct symbol_found *found);
 
 #endif

@@ -13,10 +13,14 @@ import subprocess
 import tempfile
 
 from harness import BUILD, TOOL, check, main, need, skip
-from pprof_bytes import Pprof
+from pprof_bytes import Pprof, of_addresses
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 STACK = ["leaf", "inner", "caller", "main"]
+CODE = """int inner(int x) { return x + 1; }
+int outer(int x) { return inner(x) + 1; }
+int main(void) { return outer(1); }
+"""
 
 
 def run(*command, **options):
@@ -27,7 +31,7 @@ def run(*command, **options):
 def write(directory, name, data):
     path = os.path.join(directory, name)
     with open(path, "wb") as file:
-        file.write(data if isinstance(data, bytes) else data.bytes())
+        file.write(data if isinstance(data, bytes) else data.encode() if isinstance(data, str) else data.bytes())
     return path
 
 
@@ -229,26 +233,157 @@ def test_packings(directory):
         check(done.returncode == 1 and "LZ4" in done.stderr, f"{words}: {done.stderr}")
 
 
+class Program:
+    """A program of known functions, and where its segments are."""
+
+    def __init__(self, directory, *options):
+        source, self.path = write(directory, "a.c", CODE), os.path.join(directory, "a")
+        done = run("cc", "-g", "-O0", *options, source, "-o", self.path)
+        check(done.returncode == 0, f"cannot build: {done.stderr}")
+        listing = run("nm", self.path).stdout
+        self.address = {name: int(value, 16) + 1 for value, name in re.findall(r"^(\w+) [Tt] (\w+)$", listing, re.M)}
+        header = run("readelf", "-lnW", self.path).stdout
+        loads = [(int(offset, 16), int(virtual, 16), int(size, 16), "E" in flags) for offset, virtual, size, flags in
+                 re.findall(r"LOAD +(0x\w+) (0x\w+) 0x\w+ 0x\w+ (0x\w+) (.{3}) 0x", header)]
+        found = re.search(r"Build ID: (\w+)", header)
+        self.build_id = found.group(1) if found else ""
+        self.base = loads[0][1] & ~0xfff
+        self.whole = (loads[-1][1] + loads[-1][2] + 0xfff & ~0xfff) - self.base
+        (self.offset, self.virtual, size, _), = [load for load in loads if load[3]]
+        self.differ = len({virtual - offset for offset, virtual, _, _ in loads}) > 1
+        first = self.virtual & ~0xfff
+        self.code = (first - self.base, (self.virtual + size + 0xfff & ~0xfff) - self.base, self.offset & ~0xfff)
+
+    def mapping(self, kind, name=None, build_id=""):
+        """Return a mapping and what to add to an address of the file for one in it."""
+        name, load = self.path if name is None else name, 0x7f0000001000 if self.base == 0 else self.base
+        if kind == "zero":
+            return (0, 0, 0, name, build_id), 0
+        if kind == "all":
+            return (0, (1 << 64) - 1, 0, name, build_id), 0
+        if kind == "whole":
+            return (load, load + self.whole, 0, name, build_id), load - self.base
+        start, end, offset = self.code
+        return (load + start, load + end, offset, name, build_id), load - self.base
+
+    def file(self, kind, name=None, build_id=""):
+        mapping, more = self.mapping(kind, name, build_id)
+        stack = [(0, self.address[function] + more) for function in ("inner", "outer", "main")]
+        return of_addresses([mapping], [(stack, [400])])
+
+
+NAMED = ["inner", "outer", "main"]
+
+
+def plain_names(path, **environment):
+    done = run(TRACECONV, "collapsed", path, env=dict(os.environ, **environment))
+    check(done.returncode == 0, f"collapsed {os.path.basename(path)}: {done.stderr}")
+    return [re.sub(r" \[[^]]*\]", "", frame) for frame in done.stdout.rsplit(" ", 1)[0].split(";")[::-1]]
+
+
 def test_locations(directory):
-    """A location without a line gets the names that the present file of its path has."""
-    source, program = os.path.join(directory, "a.c"), os.path.join(directory, "a")
-    with open(source, "w") as file:
-        file.write("int inner(int x) { return x + 1; }\nint main(void) { return inner(1); }\n")
-    check(run("cc", "-g", "-O0", source, "-o", program).returncode == 0, "cannot build")
-    listing = run("nm", program).stdout
-    address = int(re.search(r"^(\w+) T inner$", listing, re.M).group(1), 16)
-    header = run("readelf", "-lW", program).stdout
-    offset, virtual = [int(number, 16) for number in
-                       re.search(r"LOAD +(0x\w+) (0x\w+) .* R E ", header).groups()]
-    from perfetto_bytes import field, varint
-    start = 0x7F0000001000
-    strings = ["", "space", "bytes", program]
-    data = (field(1, field(1, 1) + field(2, 2)) + field(2, field(1, varint(1)) + field(2, varint(400)))
-            + field(3, field(1, 1) + field(2, start) + field(3, start + 0x1000) + field(4, offset) + field(5, 3))
-            + field(4, field(1, 1) + field(2, 1) + field(3, start + address - virtual))
-            + b"".join(field(6, text) for text in strings))
-    check(names(write(directory, "raw.pb", data)) == [["inner [a]"]] or
-          names(os.path.join(directory, "raw.pb")) == [["inner"]], f"{names(os.path.join(directory, 'raw.pb'))}")
+    """A location without a line gets the names that the present file of its path has, however it was linked and
+    mapped: in one mapping for its code, in one for all of it, or as addresses in the file."""
+    layouts = [("-fuse-ld=bfd",), ("-fuse-ld=bfd", "-Wl,-z,noseparate-code"), ("-fuse-ld=bfd", "-no-pie")]
+    if run("sh", "-c", "command -v ld.lld").returncode == 0:
+        layouts += [("-fuse-ld=lld",), ("-fuse-ld=lld", "-no-pie"), ("-fuse-ld=lld", "-Wl,-z,separate-code")]
+    for layout in layouts:
+        program = Program(directory, *layout)
+        check(program.differ or "lld" not in layout[0], f"{layout}: all segments are at the same distance")
+        for kind in ("code", "whole", "zero", "all"):
+            path = write(directory, "raw.pb", program.file(kind))
+            check(plain_names(path) == NAMED, f"{layout}, {kind}: {plain_names(path)}")
+    # go tool pprof says the same of addresses in the file.
+    need("go")
+    environment = dict(os.environ, HOME=directory, PPROF_TMPDIR=directory)
+    for kind in ("zero", "all"):
+        path = write(directory, "raw.pb", program.file(kind))
+        done = run("go", "tool", "pprof", "-traces", "-symbolize=local", path, env=environment)
+        theirs = re.findall(r"^ +(?:400B +)?(\w+)$", done.stdout, re.M)
+        check(theirs == NAMED, f"go tool pprof: {done.stdout}{done.stderr}")
+
+
+def test_debug_file(directory):
+    """A debug file gives names, though its segments have no offsets of their own."""
+    for layout in (("-fuse-ld=bfd",), ("-fuse-ld=bfd", "-no-pie"), ("-fuse-ld=bfd", "-Wl,-z,noseparate-code")):
+        program = Program(directory, "-Wl,--build-id=sha1", *layout)
+        debug = os.path.join(directory, "debug")
+        place = os.path.join(debug, ".build-id", program.build_id[:2])
+        os.makedirs(place, exist_ok=True)
+        done = run("objcopy", "--only-keep-debug", program.path, os.path.join(place, program.build_id[2:] + ".debug"))
+        check(done.returncode == 0, done.stderr)
+        os.unlink(program.path)
+        for kind in ("code", "whole", "zero", "all"):
+            path = write(directory, "raw.pb", program.file(kind, build_id=program.build_id))
+            check(plain_names(path, PERFETTO_BINARY_PATH=debug) == NAMED,
+                  f"{layout}, {kind}: {plain_names(path, PERFETTO_BINARY_PATH=debug)}")
+
+
+def test_places(directory):
+    """Files are looked for as PERFETTO_BINARY_PATH and PERFETTO_SYMBOLIZER_MODE say, by build id if there is one."""
+    program = Program(directory, "-Wl,--build-id=sha1")
+    deep = os.path.join(directory, "deep", "er")
+    os.makedirs(deep)
+    moved = os.path.join(deep, "a")
+    os.rename(program.path, moved)
+
+    def said(path, **environment):
+        done = run(TOOL, "report", "--json", path, env=dict(os.environ, **environment))
+        check(done.returncode == 0, done.stderr)
+        return json.loads(done.stdout)["warning"]
+
+    find, index = {"PERFETTO_BINARY_PATH": deep}, {"PERFETTO_BINARY_PATH": os.path.dirname(deep),
+                                                   "PERFETTO_SYMBOLIZER_MODE": "index"}
+    for name in (program.path, "a"):
+        # Without a build id the name decides, and that is said.
+        path = write(directory, "nameless.pb", program.file("code", name))
+        check(plain_names(path) != NAMED and said(path) == "", f"{name}: {said(path)}")
+        for environment in (find, index):
+            check(plain_names(path, **environment) == NAMED, f"{name}, {environment}: {plain_names(path, **environment)}")
+            check("name alone" in said(path, **environment) and moved in said(path, **environment),
+                  said(path, **environment))
+        # A build id decides, whatever its letters; another build is never taken.
+        for build_id in (program.build_id, program.build_id.upper()):
+            path = write(directory, "id.pb", program.file("code", name, build_id))
+            for environment in (find, index):
+                check(plain_names(path, **environment) == NAMED and said(path, **environment) == "",
+                      f"{name}, {environment}: {said(path, **environment)}")
+        path = write(directory, "other.pb", program.file("code", name, "00" + program.build_id[2:]))
+        for environment in (find, index):
+            check(plain_names(path, **environment) != NAMED, f"{name}, {environment}: another build gives names")
+    check(report(write(directory, "id.pb", program.file("code", "a", program.build_id.upper())))["unnamed"][0]["build_id"]
+          == program.build_id, "the build id is shown in capitals")
+    # Of two builds of the same name, neither is better.
+    other = os.path.join(directory, "deep", "a")
+    done = run("objcopy", "--remove-section=.note.gnu.build-id", moved, other)
+    check(done.returncode == 0 and plain_names(write(directory, "two.pb", program.file("code", "b/a")), **index) != NAMED
+          or "deep/a" in said(os.path.join(directory, "two.pb"), **index), "one of two builds is taken")
+    path = write(directory, "mode.pb", program.file("code"))
+    check("may be find or index" in said(path, PERFETTO_SYMBOLIZER_MODE="indx"), said(path, PERFETTO_SYMBOLIZER_MODE="indx"))
+    check("/nowhere" in said(path, PERFETTO_BINARY_PATH="/nowhere"), said(path, PERFETTO_BINARY_PATH="/nowhere"))
+
+
+def test_before(directory):
+    """An address before its mapping is shown as it is."""
+    start = 0x7f0000001000
+    file = of_addresses([(start, start + 0x1000, 0, "/nowhere/prog", "")], [([(0, start - 0x345)], [400]), ([(0, start + 0x10)], [4])])
+    path = write(directory, "before.pb", file)
+    check(names(path) == [["0x10 @ prog"], [f"0x{start - 0x345:x} @ ?"]], f"{names(path)}")
+
+
+def test_zeros(directory):
+    """A column of zeros that others contradict was not counted."""
+    four = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
+    for values, untold in (([0, 0, 2, 400], ["alloc_space", "alloc_objects", "max"]),
+                           ([0, 500, 0, 400], ["objects", "alloc_objects", "max"]),
+                           ([2, 0, 2, 0], ["space", "alloc_space", "max"]),
+                           ([3, 500, 0, 0], ["max"])):
+        path = write(directory, "zeros.pb", Pprof(four).sample(STACK, values).sample(STACK[1:], values))
+        heap = report(path)["heaps"][0]
+        check(heap["untold"] == untold, f"{values}: {heap['untold']}")
+        for view, value in zip(("alloc_objects", "alloc_space", "objects", "space"), values):
+            estimate = heap["total"][view]["estimate"]
+            check(estimate == (None if view in untold else 2 * value), f"{values}: {view} {estimate}")
 
 
 if __name__ == "__main__":

@@ -48,3 +48,21 @@ class Pprof:
         for name, number in ids.items():
             out += field(5, field(1, number) + field(2, self.string(name)) + field(3, self.string(name)))
         return out + b"".join(field(6, text) for text in self.strings)
+
+
+def of_addresses(mappings, stacks, types=(("space", "bytes"),)):
+    """Return a file without names: mappings are (start, limit, offset, path, build id), a stack is a list of
+    (index of its mapping, address), the outermost last, with its values."""
+    file = Pprof(types)
+    for number, (start, limit, offset, path, build_id) in enumerate(mappings, 1):
+        file.body += field(3, field(1, number) + field(2, start) + field(3, limit) + field(4, offset)
+                           + field(5, file.string(path)) + field(6, file.string(build_id)))
+    count = 0
+    for stack, values in stacks:
+        ids = b""
+        for index, address in stack:
+            count += 1
+            file.body += field(4, field(1, count) + field(2, index + 1) + field(3, address))
+            ids += varint(count)
+        file.body += field(2, field(1, ids) + field(2, b"".join(varint(value) for value in values)))
+    return file

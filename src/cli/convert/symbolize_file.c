@@ -120,11 +120,13 @@ static void print_unchecked(const struct memory_infra_summary *summary)
 {
     for (size_t i = 0; i < summary->modules->count; i++) {
         const struct symbolized_module *module = &summary->modules->modules[i];
+        const char *from = module->breakpad != NULL ? module->breakpad : module->found.path;
         if (summary->unchecked[i] && module->with_names + module->with_lines > 0)
             format_printf(
                 stderr,
                 "  %s: the dump does not have its build id: these names are from %s as it is now\n",
-                module->path, module->breakpad != NULL ? module->breakpad : "the file");
+                module->path,
+                from == NULL || strcmp(from, module->path) == 0 ? "the file" : from);
     }
 }
 

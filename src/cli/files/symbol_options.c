@@ -44,14 +44,12 @@ int symbol_places_add(struct symbol_places *places, const char *directory, struc
 
 int symbol_places_read(struct symbol_places *places, struct error *error)
 {
-    const char *mode = getenv("PERFETTO_SYMBOLIZER_MODE"), *list = getenv("PERFETTO_BINARY_PATH");
-    *places = (struct symbol_places){0};
-    if (mode != NULL && strcmp(mode, "index") == 0)
-        places->by_build_id = true;
-    else if (mode != NULL && *mode != '\0' && strcmp(mode, "find") != 0)
-        return error_set(error, -EINVAL,
-                         "PERFETTO_SYMBOLIZER_MODE is '%.100s'; it may be find or index", mode);
-    return list != NULL ? set_places(places, list, ':', error) : 0;
+    struct symbol_finder_options options = {0};
+    int code = symbol_finder_options_from_environment(&options, error);
+    *places = (struct symbol_places){.by_build_id = options.by_build_id};
+    return code == 0 && options.directories != NULL
+               ? set_places(places, options.directories, ':', error)
+               : code;
 }
 
 /* Append a list of directories of Breakpad symbol files, separated by commas or colons. */

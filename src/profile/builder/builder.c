@@ -2,6 +2,7 @@
 /* Create and finish the builder, and fill the tables of the profile. */
 #include "profile/builder/builder_clocks.h"
 
+#include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,6 +266,19 @@ uint32_t builder_hex(struct builder *builder, struct proto_span span)
     size_t count = proto_length(span) < HEX_BYTES_MAX ? proto_length(span) : HEX_BYTES_MAX;
     hex_write(span.at, count, hex);
     return builder_string(builder, hex, 2 * count);
+}
+
+uint32_t builder_build_id(struct builder *builder, const char *text, size_t length)
+{
+    char lower[2 * HEX_BYTES_MAX];
+    if (length % 2 != 0 || length > sizeof(lower))
+        return 0;
+    for (size_t i = 0; i < length; i++) {
+        if (hex_digit(text[i]) > 15)
+            return 0;
+        lower[i] = (char)tolower((unsigned char)text[i]);
+    }
+    return builder_string(builder, lower, length);
 }
 
 /* --- mappings, frames, callsites --- */
