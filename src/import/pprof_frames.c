@@ -123,8 +123,7 @@ static uint64_t place_in(const struct pprof_reading *reading, const struct pprof
 {
     return is_before(mapping, address)
                ? address
-               : offset_in(mapping, address) +
-                     reading->load_bias[mapping - reading->file.mappings];
+               : offset_in(mapping, address) + reading->load_bias[mapping - reading->file.mappings];
 }
 
 /* Our files have rel_pc in the names of nameless frames. Its difference from the address is the
@@ -167,9 +166,8 @@ static void find_modules(struct pprof_reading *reading)
             continue;
         uint32_t module =
             local_names_module(reading->local, path, reading->builder->strings[build_id]);
-        if (is_normalized(mapping) ||
-            local_names_bias(reading->local, module, mapping->start, mapping->limit,
-                             mapping->offset, &bias))
+        if (is_normalized(mapping) || local_names_bias(reading->local, module, mapping->start,
+                                                       mapping->limit, mapping->offset, &bias))
             reading->modules[i] = module;
         if (reading->load_bias[i] == 0)
             reading->load_bias[i] = bias;
@@ -231,8 +229,8 @@ static uint64_t place_of(const struct pprof_reading *reading, const struct pprof
 {
     const struct pprof_mapping *mapping = mapping_of(reading, location);
     *module = PROFILE_NONE;
-    if (mapping != NULL && (mapping->limit == 0 || location->address - mapping->start <
-                                                       mapping->limit - mapping->start))
+    if (mapping != NULL && (mapping->limit == 0 ||
+                            location->address - mapping->start < mapping->limit - mapping->start))
         *module = reading->modules[mapping - reading->file.mappings];
     return *module == PROFILE_NONE ? 0 : place_in(reading, mapping, location->address);
 }
@@ -327,11 +325,10 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
         else if (plain != 0 && plain != name)
             shown = reading->builder->strings[plain];
     }
-    uint32_t frame =
-        builder_frame(reading->builder,
-                      mapping == NULL ? PROFILE_NONE
-                                      : reading->mappings[mapping - reading->file.mappings],
-                      rel_pc, name, source_file, line);
+    uint32_t frame = builder_frame(
+        reading->builder,
+        mapping == NULL ? PROFILE_NONE : reading->mappings[mapping - reading->file.mappings],
+        rel_pc, name, source_file, line);
     return add_frame(reading, frame, shown);
 }
 

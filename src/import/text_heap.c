@@ -606,8 +606,7 @@ struct profile *import_text_heap(struct trace_source *source,
     char problems[LOCAL_NAMES_PROBLEMS_BYTES];
     bool has_problems = reading.places.local != NULL &&
                         local_names_problems(reading.places.local, problems, sizeof(problems)) > 0;
-    struct profile *profile =
-        builder_end(reading.builder, &code, has_problems ? problems : NULL);
+    struct profile *profile = builder_end(reading.builder, &code, has_problems ? problems : NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the heap profile");
     heap_figures_free(&reading.heap);

@@ -35,10 +35,9 @@ static int find_file(struct symbol_finder *finder, struct trace_module *module,
     struct symbol_found found = {0};
     struct elf_image image;
     source->unchecked = module->build_id_length == 0;
-    int result = source->unchecked
-                     ? symbol_finder_find_named(finder, module->path, &found)
-                     : symbol_finder_find(finder, module->path, module->build_id,
-                                          module->build_id_length, &found);
+    int result = source->unchecked ? symbol_finder_find_named(finder, module->path, &found)
+                                   : symbol_finder_find(finder, module->path, module->build_id,
+                                                        module->build_id_length, &found);
     if (result == 0 && found.path != NULL && elf_image_read(found.path, &image) == 0) {
         source->image = malloc(sizeof(image));
         if (source->image != NULL)

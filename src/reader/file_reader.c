@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "reader/reader_link.h"
 #include "util/hex.h"
@@ -110,7 +111,20 @@ static int checked(const struct reader_file *file, int code)
 
 /* --- requests --- */
 
-int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length)
+/* Open a file below the root of a process that has another one than we. */
+static int open_below_root_of(pid_t pid, struct process_rights *rights, const char *path)
+{
+    struct stat status;
+    process_rights_read(rights, pid);
+    int root = rights->shares_root ? -1 : regular_file_root_of(pid);
+    int fd = root < 0 ? -1 : process_rights_open(rights, root, path, 0, &status);
+    if (root >= 0)
+        close(root);
+    return fd;
+}
+
+int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length, pid_t pid,
+                                struct process_rights *rights)
 {
     char path[sizeof(DEBUG_DIRECTORY) + 2 * READER_BUILD_ID_MAX + sizeof("//.debug")];
     char hex[2 * READER_BUILD_ID_MAX + 1];
@@ -119,7 +133,9 @@ int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length)
         return -1;
     hex_write(build_id, build_id_length, hex);
     snprintf(path, sizeof(path), DEBUG_DIRECTORY "/%.2s/%s.debug", hex, hex + 2);
-    int fd = regular_file_open(path, &status);
+    int fd = rights != NULL ? open_below_root_of(pid, rights, path) : -1;
+    if (fd < 0)
+        fd = regular_file_open(path, &status);
     return fd < 0 ? -1 : fd;
 }
 

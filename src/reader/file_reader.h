@@ -22,6 +22,7 @@
 #include "reader/frame_rule.h"
 #include "reader/program_file.h"
 #include "reader/protocol.h"
+#include "util/process_rights.h"
 
 /* Time limit of most requests. Reading the symbols of a browser takes a second. */
 #define FILE_READER_DEADLINE_MS 10000u
@@ -53,8 +54,11 @@ pid_t file_reader_pid(void);
 /* Return a new number for a file. */
 uint32_t file_reader_number(void);
 
-/* Open the separate debug file with this build id. Return -1 if there is none. */
-int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length);
+/* Open the separate debug file with this build id: below the root directory of the process, with its
+ * rights, if that is not ours; else on this machine. rights NULL: only on this machine. Return -1 if
+ * there is none. */
+int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length, pid_t pid,
+                                struct process_rights *rights);
 
 /*
  * Find the functions that contain the addresses (ELF virtual addresses in ascending order, at most

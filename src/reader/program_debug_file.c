@@ -29,6 +29,16 @@ struct search {
 
 /* --- the places --- */
 
+/* The kernel writes paths as we see them: those in a chroot begin with its directory. */
+static void cut_root(char directory[PATH_MAX], int root)
+{
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", root);
+    ssize_t length = readlink(link, path, sizeof(path));
+    if (length > 1 && strncmp(directory, path, (size_t)length) == 0 && directory[length] == '/')
+        memmove(directory, directory + length, strlen(directory + length) + 1);
+}
+
 /* Find the directory of the program. In a container it leads from the process's root. */
 static void find_directory(struct search *search)
 {
@@ -48,6 +58,8 @@ static void find_directory(struct search *search)
         if (!regular_file_shares_root(pid))
             search->root = regular_file_root_of(pid);
     }
+    if (search->root >= 0)
+        cut_root(search->directory, search->root);
 }
 
 /* Return whether the owner of the program may read the file. Else a link would let a user's program

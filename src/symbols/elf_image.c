@@ -10,11 +10,11 @@
 #include <gelf.h>
 #include <libelf.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "symbols/elf_source.h"
-#include "util/regular_file.h"
 
 /* A larger file takes too long to checksum: it may be sparse, of any size. */
 #define CHECKSUM_FILE_BYTES_MAX (INT64_C(8) << 30)
@@ -187,11 +187,10 @@ bool elf_image_fd_has_checksum(int fd, int64_t bytes_max, uint32_t checksum)
 
 bool elf_image_has_checksum(const char *path, uint32_t checksum)
 {
-    struct stat status;
-    int fd = regular_file_open(path, &status);
-    if (fd < 0)
-        return false;
-    bool has_checksum = elf_image_fd_has_checksum(fd, CHECKSUM_FILE_BYTES_MAX, checksum);
-    close(fd);
+    struct elf_source source;
+    bool has_checksum = elf_source_open(&source, path, false) == 0 && source.map == NULL &&
+                        source.fd >= 0 &&
+                        elf_image_fd_has_checksum(source.fd, CHECKSUM_FILE_BYTES_MAX, checksum);
+    elf_source_close(&source);
     return has_checksum;
 }

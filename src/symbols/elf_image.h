@@ -33,9 +33,9 @@ struct elf_image {
 int elf_image_read(const char *path, struct elf_image *image);
 
 /* Return the amount to add to offsets in the file for addresses in it, where it is mapped from
- * `offset` on at addresses from `start` to `end`: an address at `start` + x is `offset` + x + *bias.
- * The mapping is one of a segment of code, or of the whole module. Return false if it is neither, or
- * could be of several segments at different distances. */
+ * `offset` on at addresses from `start` to `end`: an address at `start` + x is `offset` + x +
+ * *bias. The mapping is one of a segment of code, or of the whole module. Return false if it is
+ * neither, or could be of several segments at different distances. */
 bool elf_image_find_bias(const struct elf_image *image, uint64_t start, uint64_t end,
                          uint64_t offset, uint64_t *bias);
 /* Return whether the file has code at an address. */

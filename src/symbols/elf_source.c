@@ -15,20 +15,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "symbols/process_roots.h"
 #include "symbols/zip_archive.h"
 #include "util/regular_file.h"
 
 /* Open a file below a process's root without following links out of it: the process may have made
  * any link there. */
-static int open_as_process(const char *path, int root_length, struct stat *status)
+static int open_as_process(const char *path, int pid, int root_length, struct stat *status)
 {
     char directory[64];
+    int known = process_roots_descriptor(pid);
     snprintf(directory, sizeof(directory), "%.*s", root_length, path);
-    int root = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int root = known >= 0 ? known : open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0)
         return -errno;
     int fd = regular_file_open_below(root, path + root_length, 0, status);
-    close(root);
+    if (root != known)
+        close(root);
     return fd;
 }
 
@@ -38,8 +41,8 @@ static int open_regular(const char *path)
     int pid, length = 0;
     bool is_of_process =
         sscanf(path, "/proc/%9d/root%n", &pid, &length) == 1 && length > 0 && path[length] == '/';
-    int fd =
-        is_of_process ? open_as_process(path, length, &status) : regular_file_open(path, &status);
+    int fd = is_of_process ? open_as_process(path, pid, length, &status)
+                           : regular_file_open(path, &status);
     if (fd == -EINVAL)
         return -ENOEXEC;
     return fd == -ENOTDIR || fd == -ENAMETOOLONG ? -ENOENT : fd;

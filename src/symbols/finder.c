@@ -9,7 +9,8 @@
  *   2. the mapping's own path
  *   3. /usr/lib/debug: .build-id/xx/yyyy.debug, and the path with ".debug" and unchanged
  *   4. $HOME/.debug, where perf keeps copies of files that it saw
- *   5. the file as a process of the profile still has it; for "[vdso]", this machine's vdso instead
+ *   5. the file as a process of the profile still has it, and places 2 and 3 below the root
+ * directory of such a process, if it has another one; for "[vdso]", this machine's vdso instead
  *   6. the cache of debuginfod's client, and its servers, if DEBUGINFOD_URLS names any
  *
  * In each place a zip archive (an .apk) is searched for a stored library with the right build id.
@@ -31,6 +32,7 @@
 #include "symbols/elf_source.h"
 #include "symbols/live_files.h"
 #include "symbols/mapped_guard.h"
+#include "symbols/process_roots.h"
 #include "symbols/symbol_directories.h"
 #include "symbols/zip_archive.h"
 #include "util/array.h"
@@ -57,6 +59,7 @@ struct symbol_finder {
     struct debuginfod *debuginfod; /* NULL: no servers */
     pid_t processes[PROCESSES_MAX];
     size_t process_count;
+    bool has_roots;   /* their root directories are open, and are closed with the finder */
     int64_t begun_ns; /* 0: unknown */
 };
 
@@ -181,6 +184,9 @@ void symbol_finder_set_processes(struct symbol_finder *finder, const pid_t *proc
 {
     finder->process_count = count < PROCESSES_MAX ? count : PROCESSES_MAX;
     memcpy(finder->processes, processes, finder->process_count * sizeof(*processes));
+    finder->has_roots = finder->automatic && count > 0;
+    if (finder->has_roots)
+        process_roots_open(finder->processes, finder->process_count);
 }
 
 void symbol_finder_set_begin(struct symbol_finder *finder, int64_t begun_ns)
@@ -193,6 +199,8 @@ void symbol_finder_close(struct symbol_finder *finder)
     if (finder == NULL)
         return;
     debuginfod_close(finder->debuginfod);
+    if (finder->has_roots)
+        process_roots_close();
     for (size_t i = 0; i < finder->file_count; i++)
         free(finder->files[i].path);
     free(finder->files);
@@ -205,7 +213,8 @@ void symbol_finder_close(struct symbol_finder *finder)
 struct search {
     const uint8_t *build_id;
     size_t build_id_length;
-    const char *path; /* of the mapping, without LIVE_FILES_DELETED */
+    const char *path;      /* of the mapping, without LIVE_FILES_DELETED */
+    struct elf_image live; /* as a process has it; without a build id: none has it */
     struct symbol_found *found;
     int error; /* -ENOMEM */
 };
@@ -264,17 +273,19 @@ try_debug_link(struct search *search, const struct elf_image *binary, const char
         take_path(search, path, &image);
 }
 
-static void follow_debug_link(struct search *search, const char *path,
+/* `root`: the directory in which the path is, "" for ours. */
+static void follow_debug_link(struct search *search, const char *root, const char *path,
                               const struct elf_image *image)
 {
     const char *slash = strrchr(path, '/'), *link = image->debug_link;
     int directory = slash == NULL ? 0 : (int)(slash - path);
     if (*link == '\0' || slash == NULL)
         return;
-    try_debug_link(search, image, path, "%.*s/%s", directory, path, link);
-    try_debug_link(search, image, path, "%.*s/.debug/%s", directory, path, link);
+    try_debug_link(search, image, path, "%s%.*s/%s", root, directory, path, link);
+    try_debug_link(search, image, path, "%s%.*s/.debug/%s", root, directory, path, link);
     if (*path == '/')
-        try_debug_link(search, image, path, DEBUG_DIRECTORY "%.*s/%s", directory, path, link);
+        try_debug_link(search, image, path, "%s" DEBUG_DIRECTORY "%.*s/%s", root, directory, path,
+                       link);
 }
 
 static int take_member_of_build(void *context, const char *path, const struct elf_image *image)
@@ -322,7 +333,7 @@ try_path(struct search *search, const char *format, ...)
     }
     take_path(search, path, &image);
     if (!image.has_dwarf)
-        follow_debug_link(search, path, &image);
+        follow_debug_link(search, "", path, &image);
 }
 
 /* Copy `path` without "base.apk!" at the start of its last component. Return false if it has none.
@@ -353,16 +364,22 @@ static void search_directory(struct search *search, const char *directory, const
     try_path(search, "%s/.build-id/%.2s/%s.debug", directory, hex, hex + 2);
 }
 
+static void search_debug_directory(struct search *search, const char *root, const char *path,
+                                   const char *hex)
+{
+    try_path(search, "%s" DEBUG_DIRECTORY "/.build-id/%.2s/%s.debug", root, hex, hex + 2);
+    if (*path == '/') {
+        try_path(search, "%s" DEBUG_DIRECTORY "%s.debug", root, path);
+        try_path(search, "%s" DEBUG_DIRECTORY "%s", root, path);
+    }
+}
+
 static void search_machine(struct search *search, const char *path, const char *hex)
 {
     const char *home = getenv("HOME");
     if (*path == '/')
         try_path(search, "%s", path);
-    try_path(search, DEBUG_DIRECTORY "/.build-id/%.2s/%s.debug", hex, hex + 2);
-    if (*path == '/') {
-        try_path(search, DEBUG_DIRECTORY "%s.debug", path);
-        try_path(search, DEBUG_DIRECTORY "%s", path);
-    }
+    search_debug_directory(search, "", path, hex);
     if (home == NULL || *home != '/')
         return;
     try_path(search, "%s/.debug/.build-id/%.2s/%s/debug", home, hex, hex + 2);
@@ -378,10 +395,23 @@ static int try_live(void *context, const char *path)
     struct elf_image image;
     if (elf_image_read(path, &image) == 0 && is_this_build(search, &image)) {
         take_path(search, path, &image);
+        search->live = image;
         if (!image.has_dwarf)
-            follow_debug_link(search, search->path, &image);
+            follow_debug_link(search, "", search->path, &image);
     }
     return is_done(search) || search->found->path != NULL;
+}
+
+/* Search where the processes that have another root directory have their files. */
+static void search_roots(struct search *search, const char *path, const char *hex)
+{
+    char root[32];
+    pid_t process;
+    for (size_t i = 0; (process = process_roots_item(i)) > 0 && !is_done(search); i++) {
+        snprintf(root, sizeof(root), "/proc/%d/root", (int)process);
+        search_debug_directory(search, root, path, hex);
+        follow_debug_link(search, root, path, &search->live);
+    }
 }
 
 /* Search the vdso: this machine's, if it has this build id, and the copies in Debian's packages. */
@@ -481,9 +511,9 @@ static void try_indexed_name(const struct symbol_finder *finder, struct search *
         const struct indexed_file *file = &finder->files[i];
         if (strcmp(base_name(file->path), name) != 0)
             continue;
-        if (only != NULL && (file->build_id_length == 0 ||
-                             file->build_id_length != only->build_id_length ||
-                             memcmp(file->build_id, only->build_id, only->build_id_length) != 0))
+        if (only != NULL &&
+            (file->build_id_length == 0 || file->build_id_length != only->build_id_length ||
+             memcmp(file->build_id, only->build_id, only->build_id_length) != 0))
             return;
         only = only == NULL ? file : only;
     }
@@ -520,7 +550,8 @@ int symbol_finder_find_named(struct symbol_finder *finder, const char *path,
 int symbol_finder_find(struct symbol_finder *finder, const char *path, const uint8_t *build_id,
                        size_t build_id_length, struct symbol_found *found)
 {
-    struct search search = {build_id, build_id_length, NULL, found, 0};
+    struct search search = {
+        .build_id = build_id, .build_id_length = build_id_length, .found = found};
     char hex[2 * ELF_IMAGE_BUILD_ID_MAX + 1], plain[PATH_MAX];
     *found = (struct symbol_found){0};
     size_t length = strlen(path);
@@ -553,6 +584,7 @@ int symbol_finder_find(struct symbol_finder *finder, const char *path, const uin
             search_vdso(&search);
         else if (search.found->path == NULL)
             live_files_each(finder->processes, finder->process_count, plain, try_live, &search);
+        search_roots(&search, plain, hex);
         search_caches(&search, hex);
         ask_servers(&search, finder->debuginfod);
     }

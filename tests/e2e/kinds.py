@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -23,7 +24,7 @@ import harness
 import musl
 import python_frames
 from attach import has_client
-from daemon import LIBRARY, figure, report_of, wait_for
+from daemon import LIBRARY, PATIENCE, figure, report_of, wait_for
 from harness import TOOL, check, host_command, need, program, run, skip
 from python_frames import report
 from stripped import build_id, doctor
@@ -280,6 +281,13 @@ def test_musl_chroot():
             check(heaps[0]["partial"] == [], f"{what}: {heaps[0]['partial']}")
 
 
+def has_client_in(process, root):
+    """Return whether a child of the process is in this root directory and has the client."""
+    with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+        pids = [int(pid) for pid in children.read().split()]
+    return any(os.path.realpath(f"/proc/{pid}/root") == root and has_client(pid) for pid in pids)
+
+
 def test_other_root():
     """A program in a root directory without the library is attached to, and its loader complains of nothing."""
     if os.geteuid() != 0:
@@ -293,13 +301,7 @@ def test_other_root():
         arguments = host_command(["chroot", directory, command], output, 1)
         process = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-        def in_root():
-            """Return whether the only child is in the new root and has the client."""
-            with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
-                pids = [int(pid) for pid in children.read().split()]
-            return any(os.path.realpath(f"/proc/{pid}/root") == directory and has_client(pid) for pid in pids)
-
-        wait_for("attaching", in_root)
+        wait_for("attaching", lambda: has_client_in(process, directory))
         out, err = process.communicate(b"hold 1000 100\nchurn 5000 100\n")
         check(process.returncode == 0 and out == b"ok\n" * 2, f"{process.returncode}, {out!r}")
         check(b"ld.so" not in err, f"{err!r}")
@@ -338,6 +340,69 @@ def test_no_proc():
         heap = next(heap for heap in report_of(output)["heaps"] if heap["name"] == "inside")
         check_filed_under(heap, "/bin/inside")
         check(figure(heap, "hold_block", "space") == 100_000, f"{heap['callsites']}")
+
+
+def profile_in_root(process, directory, number):
+    """Profile a running program, with the places of this machine alone, and return its heap."""
+    output = os.path.join(directory, f"out{number}")
+    environment = dict(os.environ, HEAPPROFD_RUN_DIR=os.path.join(directory, f"run{number}"), HOME=directory)
+    session = subprocess.Popen([TOOL, "-p", str(process.pid), "-i", "1", "-o", output], env=environment,
+                               stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    wait_for("attaching", lambda: has_client(process.pid))
+    process.stdin.write(b"hold 1000 100\n")
+    process.stdin.flush()
+    check(process.stdout.readline() == b"ok\n", "the program fails")
+    session.send_signal(signal.SIGINT)
+    _, err = session.communicate(timeout=PATIENCE)
+    check(session.returncode == 0, f"{session.returncode}: {err!r}")
+    return next(heap for heap in report_of(output)["heaps"] if heap["name"] == "inside")
+
+
+def test_debug_files_of_root():
+    """The debug files of a program in another root directory are found there, and no link leads out of it."""
+    if os.geteuid() != 0:
+        skip("needs root, to change the root directory")
+    need("objcopy")
+    with tempfile.TemporaryDirectory() as directory:
+        root = os.path.join(directory, "root")
+        source = os.path.join(directory, "commanded")
+        code = os.path.join(harness.ROOT, "tests", "programs", "commanded.c")
+        check(run(["cc", "-g", "-Wl,--build-id", code, "-o", source]).status == 0, "cannot build")
+        for path in re.findall(r"(/\S+) \(0x", run(["ldd", source]).stdout.decode()):
+            os.makedirs(os.path.dirname(root + path), exist_ok=True)
+            shutil.copy(path, root + path)
+        debug, outside = os.path.join(directory, "whole.debug"), os.path.join(directory, "outside.debug")
+        os.makedirs(root + "/bin/.debug")
+        # The same code, whose debug file is identified by its build id, and by its checksum.
+        whole = os.path.join(directory, "inside")
+        shutil.copy(source, whole)
+        for command in (["objcopy", "--only-keep-debug", whole, debug], ["strip", whole],
+                        ["objcopy", "--add-gnu-debuglink=" + debug, whole, root + "/bin/inside"]):
+            check(run(command).status == 0, f"{command} fails")
+        shutil.copy(debug, outside)
+        ident = build_id(source)
+        by_id = f"{root}/usr/lib/debug/.build-id/{ident[:2]}/{ident[2:]}.debug"
+        os.makedirs(os.path.dirname(by_id))
+        beside = root + "/bin/.debug/whole.debug"
+        outcomes = []
+        process = subprocess.Popen(["chroot", root, "/bin/inside"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            for number, (place, link) in enumerate(((None, False), (by_id, False), (beside, False), (by_id, True))):
+                if place and link:
+                    os.symlink(outside, place)
+                elif place:
+                    shutil.copy(debug, place)
+                heap = profile_in_root(process, directory, number)
+                frames = [frame for site in heap["callsites"] for frame in site["frames"] if frame["mapping"] == "/bin/inside"]
+                outcomes.append({(frame["name"], os.path.basename(frame.get("file", ""))) for frame in frames
+                                 if frame["name"] == "hold_block"})
+                if place:
+                    os.unlink(place)
+        finally:
+            process.stdin.close()
+            process.wait()
+        named = {("hold_block", "commanded.c")}
+        check(outcomes == [set(), named, named, set()], f"{outcomes}")
 
 
 CGO = r"""

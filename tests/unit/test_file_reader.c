@@ -88,7 +88,7 @@ static void test_names_equal_the_symbol_tables(void **state)
         addresses[i] = 0x20000 + i * 400;
     struct reader_file file = file_of(LIBRARY, library);
     char *text;
-    file.debug_fd = file_reader_open_debug_file(image.build_id, image.build_id_length);
+    file.debug_fd = file_reader_open_debug_file(image.build_id, image.build_id_length, 0, NULL);
     assert_int_equal(0, file_reader_names(&file, addresses, ADDRESSES, names, &text));
     /* The reader has the file now, so the question needs no descriptor. */
     const char *again;

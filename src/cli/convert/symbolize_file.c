@@ -125,8 +125,7 @@ static void print_unchecked(const struct memory_infra_summary *summary)
             format_printf(
                 stderr,
                 "  %s: the dump does not have its build id: these names are from %s as it is now\n",
-                module->path,
-                from == NULL || strcmp(from, module->path) == 0 ? "the file" : from);
+                module->path, from == NULL || strcmp(from, module->path) == 0 ? "the file" : from);
     }
 }
 

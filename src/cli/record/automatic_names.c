@@ -19,6 +19,7 @@
 #include "cli/record/symbol_candidates.h"
 #include "deobfuscate/deobfuscate.h"
 #include "symbolize/symbol_cache.h"
+#include "symbols/process_roots.h"
 #include "util/output_file.h"
 #include "util/read_only_sandbox.h"
 #include "util/write_all.h"
@@ -220,11 +221,15 @@ void automatic_names_find(const struct output *output, const struct profile *pro
         .reasons = names->reasons,
     };
     const char *maps = getenv("PERFETTO_PROGUARD_MAP");
+    /* The child may not open these any more. */
+    pid_t processes[TRACE_PROCESSES_MAX];
+    process_roots_open(processes, symbol_candidates_processes(profile, processes));
     bool has_symbols = open_file(output, file_names[0], &work.symbols) == 0 &&
                        make_file(&work, &work.symbols, write_symbols);
     bool has_deobfuscation = maps != NULL && *maps != '\0' &&
                              open_file(output, file_names[1], &work.deobfuscation) == 0 &&
                              make_file(&work, &work.deobfuscation, write_deobfuscation);
+    process_roots_close();
     names->has_file[0] = close_file(&work.symbols, has_symbols) && has_symbols;
     names->has_file[1] = close_file(&work.deobfuscation, has_deobfuscation) && has_deobfuscation;
 }

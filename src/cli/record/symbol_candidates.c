@@ -119,17 +119,19 @@ static int drop_modules(struct symbol_candidates *addresses, struct symbol_finde
 
 /* --- addresses --- */
 
-/* Add the processes: those that still run may hold files that were deleted or replaced. */
-static void take_processes(struct trace_addresses *found, const struct profile *profile)
+size_t symbol_candidates_processes(const struct profile *profile,
+                                   pid_t processes[TRACE_PROCESSES_MAX])
 {
-    for (size_t i = 0; i < profile->heap_count && found->process_count < TRACE_PROCESSES_MAX; i++) {
+    size_t count = 0;
+    for (size_t i = 0; i < profile->heap_count && count < TRACE_PROCESSES_MAX; i++) {
         pid_t pid = profile->processes[profile->heaps[i].process].pid;
         size_t known = 0;
-        while (known < found->process_count && found->processes[known] != pid)
+        while (known < count && processes[known] != pid)
             known++;
-        if (known == found->process_count)
-            found->processes[found->process_count++] = pid;
+        if (known == count)
+            processes[count++] = pid;
     }
+    return count;
 }
 
 /* Return when the first process with a profile began, in nanoseconds since 1970; 0: unknown. The
@@ -177,7 +179,9 @@ int symbol_candidates_collect(struct symbol_candidates *addresses, const struct 
     int result = addresses->module_of == NULL ? -ENOMEM : 0;
     if (result == 0)
         result = take_modules(addresses, profile);
-    take_processes(&addresses->found, profile);
+    /* Those that still run may hold files that were deleted or replaced. */
+    addresses->found.process_count =
+        symbol_candidates_processes(profile, addresses->found.processes);
     symbol_finder_set_processes(finder, addresses->found.processes, addresses->found.process_count);
     addresses->found.begun_ns = begin_of(profile);
     symbol_finder_set_begin(finder, addresses->found.begun_ns);

@@ -24,6 +24,10 @@ struct symbol_candidates {
 int symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
                               struct symbol_finder *finder, uint8_t *reasons, struct error *error);
 
+/* Write the profiled processes, of more than these the first ones. Return their number. */
+size_t symbol_candidates_processes(const struct profile *profile,
+                                   pid_t processes[TRACE_PROCESSES_MAX]);
+
 /* Set the reasons of the modules that were symbolized, from the report. */
 void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,
                                    const struct symbolize_report *report, uint8_t *reasons);

@@ -194,12 +194,14 @@ static int ask_for_all(struct dump *dump, struct dump_file *file, const struct r
     return code;
 }
 
-static struct reader_file passed_file(const struct dump_file *file)
+static struct reader_file passed_file(const struct dump_file *file,
+                                      const struct target_mapping *mapping)
 {
     return (struct reader_file){
         .path = file->path,
         .fd = -1,
-        .debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length),
+        .debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length,
+                                                mapping->pid, mapping->rights),
         .number = file->number,
         .build_id = file->build_id,
         .build_id_length = file->build_id_length};
@@ -214,7 +216,7 @@ static void find_names(struct dump *dump, struct dump_file *file)
                                            .end = file->end,
                                            .has_build_id = file->build_id_length > 0,
                                            .rights = dump->request->rights};
-    struct reader_file passed = passed_file(file);
+    struct reader_file passed = passed_file(file, &mapping);
     int code = -EBADF;
     qsort(file->wanted, file->wanted_count, sizeof(*file->wanted), compare_addresses);
     for (int way = 0; way < TARGET_FILE_WAYS && code < 0 && code != -EIO; way++) {
@@ -248,7 +250,7 @@ static bool prepare(struct dump_files *files, const struct callsite_module *modu
     struct stat status;
     if (file == NULL || file->is_at_reader || file->is_prepared)
         return true;
-    struct reader_file passed = passed_file(file);
+    struct reader_file passed = passed_file(file, &mapping);
     for (int way = 0; way < TARGET_FILE_WAYS && passed.fd < 0; way++)
         passed.fd = target_file_open(&mapping, (enum target_file_way)way, &status);
     file->is_prepared = passed.fd < 0 || file_reader_prepare_names(&passed);

@@ -52,11 +52,13 @@ static struct reader_file reader_file_of(const struct callsite_module *module, u
 }
 
 /* Open the file in the reader. Return as file_reader_open_unwinding(). */
-static int open_at_reader(int fd, const struct callsite_module *module, uint32_t number)
+static int open_at_reader(int fd, const struct target_mapping *mapping,
+                          const struct callsite_module *module, uint32_t number)
 {
     struct reader_file passed = reader_file_of(module, number);
     passed.fd = fd;
-    passed.debug_fd = file_reader_open_debug_file(module->build_id, module->build_id_length);
+    passed.debug_fd = file_reader_open_debug_file(module->build_id, module->build_id_length,
+                                                  mapping->pid, mapping->rights);
     int code = file_reader_open_unwinding(&passed);
     if (passed.debug_fd >= 0)
         close(passed.debug_fd);
@@ -70,6 +72,7 @@ static void file_close(struct unwind_file *file)
 }
 
 static struct unwind_file *file_open(int fd, const struct stat *status,
+                                     const struct target_mapping *mapping,
                                      const struct callsite_module *module)
 {
     struct unwind_file *file = calloc(1, sizeof(*file));
@@ -83,7 +86,7 @@ static struct unwind_file *file_open(int fd, const struct stat *status,
     memcpy(file->build_id, module->build_id, module->build_id_length);
     file->opened_ns = clock_read_ns(CLOCK_MONOTONIC);
     file->number = file_reader_number();
-    int code = open_at_reader(fd, module, file->number);
+    int code = open_at_reader(fd, mapping, module, file->number);
     file->has_more = code == 1;
     if (code >= 0)
         return file;
@@ -114,6 +117,7 @@ static struct target_mapping mapping_of(pid_t pid, struct process_rights *rights
 
 /* Find the file among the open ones, or open it. NULL: it cannot be opened. */
 static struct unwind_file *find_or_open(int fd, const struct stat *status,
+                                        const struct target_mapping *mapping,
                                         const struct callsite_module *module)
 {
     struct unwind_file *file = files;
@@ -121,7 +125,7 @@ static struct unwind_file *find_or_open(int fd, const struct stat *status,
         file = file->next;
     if (file != NULL)
         return file;
-    file = file_open(fd, status, module);
+    file = file_open(fd, status, mapping, module);
     if (file != NULL) {
         file->next = files;
         files = file;
@@ -139,7 +143,7 @@ struct unwind_file *unwind_file_acquire(pid_t pid, struct process_rights *rights
         int fd = target_file_open(&mapping, (enum target_file_way)way, &status);
         if (fd < 0)
             continue;
-        file = find_or_open(fd, &status, module);
+        file = find_or_open(fd, &status, &mapping, module);
         close(fd);
     }
     if (file != NULL)
@@ -175,7 +179,7 @@ static bool open_again(const struct unwind_file *file, const struct unwind_looku
         struct stat status;
         int fd = target_file_open(&mapping, (enum target_file_way)way, &status);
         bool is_open = fd >= 0 && is_same(file, &status, module) &&
-                       open_at_reader(fd, module, file->number) >= 0;
+                       open_at_reader(fd, &mapping, module, file->number) >= 0;
         if (fd >= 0)
             close(fd);
         if (is_open)
