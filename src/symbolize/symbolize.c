@@ -26,6 +26,7 @@
 #include "symbols/symbols.h"
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
+#include "util/array.h"
 #include "util/hex.h"
 #include "util/write_all.h"
 
@@ -55,6 +56,14 @@ struct job {
     bool is_whole;             /* no part of the debug information was missing */
     int fd, write_error;
     struct proto_buffer packet, entry, lines, line, whole;
+    /* The answers for the module, which are written in order of addresses: what the cache holds,
+     * and the order of debug information, make no difference. */
+    struct answer {
+        uint64_t address;
+        size_t at, length; /* its Lines, in `texts` */
+    } * found;
+    size_t found_count, found_capacity;
+    struct proto_buffer texts;
 };
 
 /* --- packets --- */
@@ -99,22 +108,48 @@ static bool is_in_trace(const struct job *job, uint64_t address, const void *lin
     return trace_module_has_name(job->module, address, name.at, proto_length(name));
 }
 
-/* Add the Lines of an address's AddressSymbols. */
+/* Take the Lines of an address's AddressSymbols. */
 static int put_answer(struct job *job, uint64_t address, const void *lines, size_t length)
 {
-    struct proto_buffer *entry = &job->entry;
+    struct answer answer = {address, job->texts.length, length};
     if (job->options->answer != NULL)
         return job->options->answer(job->options->answer_context, job->module_index, address, lines,
                                     length);
     if (is_in_trace(job, address, lines, length))
         return 0;
-    entry->length = 0;
-    proto_put_uint(entry, PB_ADDRESS_SYMBOLS_ADDRESS, address);
-    proto_put_raw(entry, lines, length);
-    proto_put_bytes(&job->packet, PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS, entry->bytes, entry->length);
-    if (entry->failed || job->packet.failed)
+    proto_put_raw(&job->texts, lines, length);
+    if (job->texts.failed)
         return -ENOMEM;
-    return job->packet.length >= PACKET_BYTES ? flush(job) : 0;
+    return ARRAY_ADD(&job->found, &job->found_count, &job->found_capacity, answer);
+}
+
+static int compare_answers(const void *left_pointer, const void *right_pointer)
+{
+    const struct answer *left = left_pointer, *right = right_pointer;
+    return left->address < right->address ? -1 : left->address > right->address;
+}
+
+/* Write the module's answers. */
+static int write_answers(struct job *job)
+{
+    struct proto_buffer *entry = &job->entry;
+    int result = 0;
+    if (job->found_count > 0)
+        qsort(job->found, job->found_count, sizeof(*job->found), compare_answers);
+    for (size_t i = 0; i < job->found_count && result == 0; i++) {
+        const struct answer *answer = &job->found[i];
+        entry->length = 0;
+        proto_put_uint(entry, PB_ADDRESS_SYMBOLS_ADDRESS, answer->address);
+        proto_put_raw(entry, job->texts.bytes + answer->at, answer->length);
+        proto_put_bytes(&job->packet, PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS, entry->bytes,
+                        entry->length);
+        if (entry->failed || job->packet.failed)
+            result = -ENOMEM;
+        else if (job->packet.length >= PACKET_BYTES)
+            result = flush(job);
+    }
+    job->found_count = job->texts.length = 0;
+    return result == 0 ? flush(job) : result;
 }
 
 /* Encode frames as Lines, in job->lines. */
@@ -503,7 +538,7 @@ static int take_ended(struct job *job)
     result->without[SYMBOL_SHRANK] += job->module->count - known;
     forget_module(job);
     job->symbols = NULL;
-    return flush(job);
+    return write_answers(job);
 }
 
 static int find_file(const struct trace_module *module, struct symbol_finder *finder,
@@ -523,7 +558,7 @@ static int take_guarded(void *context)
     if (code == 0)
         code = take_pending(job);
     if (code == 0)
-        code = flush(job);
+        code = write_answers(job);
     forget_module(job);
     return code;
 }
@@ -569,6 +604,8 @@ int symbolize_addresses(const struct symbolize_options *options,
     proto_buffer_free(&job.lines);
     proto_buffer_free(&job.line);
     proto_buffer_free(&job.whole);
+    proto_buffer_free(&job.texts);
+    free(job.found);
     if (result < 0 && job.problem.code == result)
         error_set(error, result, "%s", job.problem.message);
     else if (result == -ENOMEM)

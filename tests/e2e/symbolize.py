@@ -163,6 +163,12 @@ def symbolize(directory, modules, *options, environment=None, status=0, processe
     return symbols, report, done.stderr.decode()
 
 
+def written_symbols(scene):
+    """Return the bytes that symbolize() has written last."""
+    with open(os.path.join(scene.directory, "trace-symbols"), "rb") as file:
+        return file.read()
+
+
 # --- the programs ---
 
 C_SOURCE = r"""
@@ -1046,10 +1052,13 @@ def test_cache(scene):
 
     plain = ask(addresses, "--no-cache")
     check(os.listdir(kept) == [], "--no-cache wrote")
+    written = [written_symbols(scene)]
     half = ask(addresses[::2])
     check(half[0] == {a: plain[0][a] for a in addresses[::2] if a in plain[0]}, "the first half differs")
     for _ in range(3):
         check(ask() == plain, "not the same answers")
+        written.append(written_symbols(scene))
+    check(len(set(written)) == 1, "the order of what is written depends on what is kept")
     check(len(files()) == 1 and os.stat(files()[0]).st_mode & 0o777 == 0o600, f"{files()}")
     with open(files()[0], "rb") as file:
         content = file.read()
