@@ -56,8 +56,9 @@ static bool has_two_numbers(const char *line, const char *end)
 }
 
 /* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
-static int take_line(struct reading *reading, char *line, size_t length, struct error *error)
+static int take_line(void *context, char *line, size_t length, struct error *error)
 {
+    struct reading *reading = context;
     struct heap_figures *heap = &reading->heap;
     char *end = line + length, *number, *after;
     uint32_t callsite;
@@ -89,18 +90,8 @@ static int take_line(struct reading *reading, char *line, size_t length, struct 
 
 static int take_lines(struct reading *reading, struct error *error)
 {
-    struct error problem = {0};
-    char *line;
-    size_t length;
-    int code;
-    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
-        code = take_line(reading, line, length, &problem);
-        if (reading->heap.builder->error < 0)
-            return reading->heap.builder->error;
-        if (code < 0)
-            return error_set(error, code, "line %llu of the collapsed stacks: %s",
-                             (unsigned long long)reading->lines.number, problem.message);
-    }
+    int code = line_reader_each(&reading->lines, reading->heap.builder, "the collapsed stacks",
+                                take_line, reading, error);
     if (code == 0 && reading->lines_of_two > 0 && reading->lines_of_two == reading->lines_read)
         return error_set(error, -EINVAL,
                          "all %zu lines have two numbers: this is a comparison of two profiles, as "

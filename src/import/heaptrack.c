@@ -375,31 +375,19 @@ static int take_line(struct reading *reading, const char *line, size_t length, s
     return 0;
 }
 
-static int take_lines(struct reading *reading, struct error *error)
+/* If the process was killed, the last line can be incomplete. */
+static int take_whole_line(void *context, char *line, size_t length, struct error *error)
 {
-    struct error problem = {0};
-    char *line;
-    size_t length;
-    int code;
-    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
-        uint64_t number = reading->lines.number;
-        /* If the process was killed, the last line can be incomplete. */
-        code = reading->lines.cut_off ? error_set(&problem, -EBADMSG, "the file is cut off")
-                                      : take_line(reading, line, length, &problem);
-        if (reading->builder->error < 0)
-            return reading->builder->error;
-        /* One line can name any number of inlined functions, and other lines can refer to it. */
-        size_t callsites = reading->builder->profile->callsite_count;
-        if (callsites >= reading->bound_at) {
-            if (trace_source_check(reading->lines.source, error) < 0)
-                return -EFBIG;
-            reading->bound_at = callsites + BOUND_CALLSITES;
-        }
-        if (code < 0)
-            return error_set(error, code, "line %" PRIu64 " of the heaptrack file: %s", number,
-                             problem.message);
-    }
-    return code;
+    struct reading *reading = context;
+    if (reading->lines.cut_off)
+        return error_set(error, -EBADMSG, "the file is cut off");
+    int code = take_line(reading, line, length, error);
+    /* One line can name any number of inlined functions, and other lines can refer to it. */
+    size_t callsites = reading->builder->profile->callsite_count;
+    if (code < 0 || callsites < reading->bound_at)
+        return code;
+    reading->bound_at = callsites + BOUND_CALLSITES;
+    return trace_source_check(reading->lines.source, error);
 }
 
 /* --- the end --- */
@@ -460,7 +448,8 @@ struct profile *import_heaptrack(struct trace_source *source,
     int code = -ENOMEM;
     reading.heap.builder = reading.builder;
     if (reading.builder != NULL) {
-        code = take_lines(&reading, &problem);
+        code = line_reader_each(&reading.lines, reading.builder, "the heaptrack file",
+                                take_whole_line, &reading, &problem);
         partial = is_partial(&reading, code);
         if (code == 0 || partial)
             code = finish(&reading);

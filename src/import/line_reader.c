@@ -2,6 +2,7 @@
 /* Splits a source into lines in one buffer, which grows to the longest line. */
 #include "import/line_reader.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,4 +66,25 @@ int line_reader_next(struct line_reader *reader, char **line, size_t *length, st
         if (code < 0)
             return code;
     }
+}
+
+int line_reader_each(struct line_reader *reader, const struct builder *builder, const char *what,
+                     line_reader_take *take, void *context, struct error *error)
+{
+    struct error problem = {0};
+    char *line;
+    size_t length;
+    int code;
+    while ((code = line_reader_next(reader, &line, &length, error)) > 0) {
+        uint64_t number = reader->number;
+        code = take(context, line, length, &problem);
+        if (builder->error < 0)
+            return builder->error;
+        if (code == -EFBIG)
+            return error_set(error, code, "%s", problem.message);
+        if (code < 0)
+            return error_set(error, code, "line %" PRIu64 " of %s: %s", number, what,
+                             problem.message);
+    }
+    return code;
 }

@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "profile/builder/builder.h"
 #include "trace/read/trace_source.h"
 #include "util/hex.h"
 
@@ -25,6 +26,14 @@ struct line_reader {
 /* Return 1 with *line and *length, which are valid until the next call; 0 at the end; or a negative
  * errno with *error set. */
 int line_reader_next(struct line_reader *reader, char **line, size_t *length, struct error *error);
+/* Receive a line. Return 0, or a negative errno with *problem set, which may be unset if the
+ * builder has failed. */
+typedef int line_reader_take(void *context, char *line, size_t length, struct error *problem);
+/* Call `take` for all lines that are left. Return 0, the builder's error, which leaves *error
+ * alone, or a negative errno: *error names the line of `what` ("the heap profile"). Limits (-EFBIG)
+ * are reported as they are. */
+int line_reader_each(struct line_reader *reader, const struct builder *builder, const char *what,
+                     line_reader_take *take, void *context, struct error *error);
 void line_reader_free(struct line_reader *reader);
 
 /* Read hexadecimal digits after blanks, at most 16, and move *at after them. */

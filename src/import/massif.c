@@ -231,8 +231,9 @@ static int take_field(struct reading *reading, const char *line, size_t length, 
     return 0;
 }
 
-static int take_line(struct reading *reading, char *line, size_t length, struct error *error)
+static int take_line(void *context, char *line, size_t length, struct error *error)
 {
+    struct reading *reading = context;
     if (length > 0 && line[length - 1] == '\r')
         line[--length] = '\0';
     if (reading->in_tree && *line == '#')
@@ -245,18 +246,8 @@ static int take_line(struct reading *reading, char *line, size_t length, struct 
 
 static int take_lines(struct reading *reading, struct error *error)
 {
-    struct error problem = {0};
-    char *line;
-    size_t length;
-    int code;
-    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
-        code = take_line(reading, line, length, &problem);
-        if (reading->builder->error < 0)
-            return reading->builder->error;
-        if (code < 0)
-            return error_set(error, code, "line %" PRIu64 " of the massif file: %s",
-                             reading->lines.number, problem.message);
-    }
+    int code = line_reader_each(&reading->lines, reading->builder, "the massif file", take_line,
+                                reading, error);
     if (code == 0 && reading->in_tree)
         code = end_tree(reading, error);
     return code;

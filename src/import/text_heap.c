@@ -353,8 +353,10 @@ static int take_java(struct reading *reading, const char *at, struct error *erro
     return 0;
 }
 
-static int take_line(struct reading *reading, const char *line, struct error *error)
+static int take_line(void *context, char *line, size_t length, struct error *error)
 {
+    struct reading *reading = context;
+    (void)length;
     const char *at = line + strspn(line, " \t");
     if (*at == '\0' || *at == '\r') {
         reading->may_name = false;
@@ -387,18 +389,8 @@ static int take_line(struct reading *reading, const char *line, struct error *er
 
 static int take_lines(struct reading *reading, struct error *error)
 {
-    struct error problem = {0};
-    char *line;
-    size_t length;
-    int code;
-    while ((code = line_reader_next(&reading->lines, &line, &length, error)) > 0) {
-        code = take_line(reading, line, &problem);
-        if (reading->builder->error < 0)
-            return reading->builder->error;
-        if (code < 0)
-            return error_set(error, code, "line %" PRIu64 " of the heap profile: %s",
-                             reading->lines.number, problem.message);
-    }
+    int code = line_reader_each(&reading->lines, reading->builder, "the heap profile", take_line,
+                                reading, error);
     if (code == 0 && reading->section != IN_STACKS && reading->section != IN_MAPPINGS)
         return error_set(error, -EBADMSG, "the heap profile is cut off before its first stack");
     return code;

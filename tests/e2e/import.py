@@ -14,78 +14,9 @@ import subprocess
 import tempfile
 
 from harness import BUILD, TOOL, check, main, need, skip
+from import_programs import build, go_environment, go_profiles, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
-
-PROGRAM = r"""
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-char *kept[1000];
-__attribute__((noinline)) char *make(size_t n) { char *p = malloc(n); memset(p, 1, n); return p; }
-__attribute__((noinline)) void keep(void) { for (int i = 0; i < 200; i++) kept[i] = make(5000); }
-__attribute__((noinline)) void drop(void) { for (int i = 0; i < 500; i++) free(make(64)); }
-__attribute__((noinline)) void largest(void) { free(make(5000000)); }
-int main(void) { keep(); drop(); largest(); return 0; }
-"""
-
-GO_PROGRAM = r"""
-package main
-
-import (
-	"os"
-	"runtime"
-	"runtime/pprof"
-)
-
-var kept [][]byte
-var sink []byte
-
-//go:noinline
-func hold() {
-	for i := 0; i < 500; i++ {
-		kept = append(kept, make([]byte, 10000))
-	}
-}
-
-//go:noinline
-func drop() {
-	for i := 0; i < 500; i++ {
-		sink = make([]byte, 20000)
-	}
-	sink = nil
-}
-
-func main() {
-	runtime.MemProfileRate = 4096
-	hold()
-	drop()
-	runtime.GC()
-	runtime.GC()
-	heap, _ := os.Create(os.Args[1])
-	pprof.Lookup("heap").WriteTo(heap, 0)
-	heap.Close()
-	cpu, _ := os.Create(os.Args[2])
-	pprof.StartCPUProfile(cpu)
-	pprof.StopCPUProfile()
-	cpu.Close()
-}
-"""
-
-
-def run(*command, **options):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=100, **options)
-
-
-def build(directory, *arguments):
-    source, program = os.path.join(directory, "kept.c"), os.path.join(directory, "kept")
-    with open(source, "w") as file:
-        file.write(PROGRAM)
-    done = run("cc", "-g", "-O1", "-fno-optimize-sibling-calls", source, "-o", program, *arguments)
-    check(done.returncode == 0, "cannot build the program: " + done.stderr)
-    return program
-
 
 def stacks(path, view):
     done = run(TRACECONV, "collapsed", "--view", view, path)
@@ -104,18 +35,8 @@ def of_function(table, name):
 
 
 def test_go(directory):
-    need("go")
-    source = os.path.join(directory, "kept.go")
-    with open(source, "w") as file:
-        file.write(GO_PROGRAM)
-    heap, cpu = os.path.join(directory, "heap.pb.gz"), os.path.join(directory, "cpu.pb.gz")
-    environment = dict(os.environ, HOME=directory, GOCACHE=os.path.join(directory, "cache"),
-                       GOPROXY="off", GOTELEMETRY="off", PPROF_TMPDIR=directory)
-    program = os.path.join(directory, "kept-go")
-    done = run("go", "build", "-o", program, source, env=environment)
-    check(done.returncode == 0, "cannot build the Go program: " + done.stderr)
-    done = run(program, heap, cpu, env=environment)
-    check(done.returncode == 0, "Go cannot write its profiles: " + done.stderr)
+    heap, _, cpu = go_profiles(directory, 4096)
+    environment = go_environment(directory)
     for view, index in (("space", "inuse_space"), ("alloc_space", "alloc_space"),
                         ("objects", "inuse_objects"), ("alloc_objects", "alloc_objects")):
         unit = "-unit=B" if "space" in view else "-unit=count"

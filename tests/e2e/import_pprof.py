@@ -9,10 +9,10 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import tempfile
 
 from harness import BUILD, TOOL, check, main, need, skip
+from import_programs import go_environment, run, write as write_file
 from pprof_bytes import Pprof, of_addresses
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -23,16 +23,8 @@ int main(void) { return outer(1); }
 """
 
 
-def run(*command, **options):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=100, **options)
-
-
 def write(directory, name, data):
-    path = os.path.join(directory, name)
-    with open(path, "wb") as file:
-        file.write(data if isinstance(data, bytes) else data.encode() if isinstance(data, str) else data.bytes())
-    return path
+    return write_file(directory, name, data if isinstance(data, (bytes, str)) else data.bytes())
 
 
 def report(path):
@@ -55,7 +47,7 @@ def names(path):
 def of_go(directory, path, index, unit="B"):
     """Return the total and the functions with their own figures, as go tool pprof has them."""
     need("go")
-    environment = dict(os.environ, HOME=directory, PPROF_TMPDIR=directory)
+    environment = go_environment(directory)
     done = run("go", "tool", "pprof", "-top", "-symbolize=none", "-nodefraction=0", "-edgefraction=0", "-unit=" + unit,
                "-sample_index=" + index, path, env=environment)
     whole = re.search(r"of (-?[\d.]+)\w* total", done.stdout)
@@ -295,7 +287,7 @@ def test_locations(directory):
             check(plain_names(path) == NAMED, f"{layout}, {kind}: {plain_names(path)}")
     # go tool pprof says the same of addresses in the file.
     need("go")
-    environment = dict(os.environ, HOME=directory, PPROF_TMPDIR=directory)
+    environment = go_environment(directory)
     for kind in ("zero", "all"):
         path = write(directory, "raw.pb", program.file(kind))
         done = run("go", "tool", "pprof", "-traces", "-symbolize=local", path, env=environment)

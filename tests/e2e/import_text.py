@@ -10,78 +10,14 @@ import json
 import math
 import os
 import re
-import subprocess
 import tempfile
 
 from harness import BUILD, TOOL, check, main, need, skip
+from import_programs import build, go_environment, go_profiles, run, write
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 
-PROGRAM = r"""
-#include <stdlib.h>
-#include <string.h>
-char *kept[1000];
-__attribute__((noinline)) char *make(size_t n) { char *p = malloc(n); memset(p, 1, n); return p; }
-__attribute__((noinline)) void keep(void) { for (int i = 0; i < 200; i++) kept[i] = make(5000); }
-__attribute__((noinline)) void drop(void) { for (int i = 0; i < 500; i++) free(make(64)); }
-__attribute__((noinline)) void largest(void) { free(make(5000000)); }
-int main(void) { keep(); drop(); largest(); kept[500] = make(7); return 0; }
-"""
-
-GO_PROGRAM = r"""
-package main
-
-import (
-	"os"
-	"runtime"
-	"runtime/pprof"
-)
-
-var kept [][]byte
-var sink []byte
-
-//go:noinline
-func hold() {
-	for i := 0; i < 500; i++ {
-		kept = append(kept, make([]byte, 10000))
-		sink = make([]byte, 10000)
-	}
-	sink = nil
-}
-
-func main() {
-	runtime.MemProfileRate = 8192
-	hold()
-	runtime.GC()
-	runtime.GC()
-	for debug, path := range os.Args[1:] {
-		file, _ := os.Create(path)
-		pprof.Lookup("heap").WriteTo(file, debug)
-		file.Close()
-	}
-}
-"""
-
 MAPS = "\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 12 /nowhere/prog\n"
-
-
-def run(*command, **options):
-    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=100, **options)
-
-
-def write(directory, name, text):
-    path = os.path.join(directory, name)
-    with open(path, "w") as file:
-        file.write(text)
-    return path
-
-
-def build(directory, *options):
-    source, program = write(directory, "kept.c", PROGRAM), os.path.join(directory, "kept")
-    done = run("cc", "-g", "-O1", "-fno-optimize-sibling-calls", *options, source, "-o", program)
-    check(done.returncode == 0, "cannot build the program: " + done.stderr)
-    return program
 
 
 def heaps(path):
@@ -106,9 +42,8 @@ def stacks(path, view="space"):
 
 def of_go(directory, path, index, unit):
     need("go")
-    environment = dict(os.environ, HOME=directory, PPROF_TMPDIR=directory)
     done = run("go", "tool", "pprof", "-top", "-symbolize=none", "-unit=" + unit, "-sample_index=" + index, path,
-               env=environment)
+               env=go_environment(directory))
     found = re.search(r"of (-?[\d.e+]+)\w* total", done.stdout)
     check(found is not None, f"go tool pprof prints no total: {done.stdout}{done.stderr}")
     return float(found.group(1))
@@ -125,15 +60,7 @@ def check_against_go(directory, path, views):
 
 def test_go(directory):
     """Go's text has half of the number in its header as the interval, and the names in comments."""
-    need("go")
-    source = write(directory, "kept.go", GO_PROGRAM)
-    environment = dict(os.environ, HOME=directory, GOCACHE=os.path.join(directory, "cache"), GOPROXY="off",
-                       GOTELEMETRY="off")
-    program = os.path.join(directory, "kept-go")
-    done = run("go", "build", "-o", program, source, env=environment)
-    check(done.returncode == 0, "cannot build the Go program: " + done.stderr)
-    binary, text = os.path.join(directory, "binary"), os.path.join(directory, "text")
-    check(run(program, binary, text).returncode == 0, "Go writes no profile")
+    binary, text, _ = go_profiles(directory, 8192)
     with open(text) as file:
         check("heap/16384" in file.readline() and "# runtime.MemStats" in file.read(), "Go writes another form")
     check_against_go(directory, text, {"space": "inuse_space", "objects": "inuse_objects", "alloc_space": "alloc_space"})
