@@ -58,6 +58,46 @@ static bool is_pprof(struct proto_span span)
     return false;
 }
 
+/* Read the key of a message with this number and enter it, as far as its bytes are here. Return
+ * false if another field is next. */
+static bool enter(struct proto_span *span, uint32_t number)
+{
+    struct proto_span inner = *span;
+    uint64_t key, length;
+    if (!proto_read_varint(&inner, &key) || key != (number << 3 | PROTO_BYTES) ||
+        !proto_read_varint(&inner, &length))
+        return false;
+    if (length < proto_length(inner))
+        inner.end = inner.at + length;
+    *span = inner;
+    return true;
+}
+
+/* Pass a message with this number, if it is next. */
+static void pass(struct proto_span *span, uint32_t number)
+{
+    struct proto_span inner = *span;
+    if (enter(&inner, number))
+        span->at = inner.end;
+}
+
+/* Return whether it is OpenTelemetry's ProfilesData: resource_profiles (1) with a resource (1) and
+ * scope_profiles (2), which have a scope (1) and profiles (2), which begin with a type of samples,
+ * samples or a time. In a packet of a trace, 2 is a list of processes, which begin with a number.
+ */
+static bool is_otlp(struct proto_span span)
+{
+    static const uint8_t keys[] = {1 << 3 | PROTO_BYTES, 2 << 3 | PROTO_BYTES,
+                                   3 << 3 | PROTO_FIXED64};
+    if (!enter(&span, 1))
+        return false;
+    pass(&span, 1);
+    if (!enter(&span, 2))
+        return false;
+    pass(&span, 1);
+    return enter(&span, 2) && span.at < span.end && memchr(keys, *span.at, sizeof(keys)) != NULL;
+}
+
 static bool is_printable(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -142,8 +182,9 @@ enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
     if (is_collapsed(text, length, whole))
         return IMPORT_COLLAPSED;
     /* A trace is a list of packets: field 1 of a message. */
-    return length > 0 && (text[0] != TRACE_BYTE || is_text(text, length)) ? IMPORT_UNKNOWN
-                                                                          : IMPORT_TRACE;
+    return length > 0 && (text[0] != TRACE_BYTE || is_text(text, length) || is_otlp(span))
+               ? IMPORT_UNKNOWN
+               : IMPORT_TRACE;
 }
 
 enum import_kind import_kind_of_file(const char *path)
@@ -193,6 +234,9 @@ static void refuse_unknown(const void *first, size_t length, const char *name, s
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
         if (begins(first, length, others[i].magic))
             words = others[i].words;
+    if (is_otlp((struct proto_span){first, (const uint8_t *)first + length}))
+        words = "a message of OpenTelemetry's profiles (OTLP), which its store or its agent can "
+                "give as pprof";
     error_set(error, -EINVAL,
               "%.300s is %s: read are traces, pprof, and the files of heaptrack, massif, DHAT, "
               "gperftools, tcmalloc, jemalloc, Go (text) and Chrome (memory dumps), and collapsed "

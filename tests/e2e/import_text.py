@@ -6,6 +6,7 @@
 """
 
 import glob
+import gzip
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import tempfile
 
 from harness import BUILD, TOOL, check, main, need, skip
 from import_programs import build, go_environment, go_profiles, run, write
+from perfetto_bytes import field
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 
@@ -255,6 +257,15 @@ def test_unknown(directory):
             check(done.returncode not in (0, 2) and "massif" in done.stderr and "pprof" in done.stderr
                   and "damaged" not in done.stderr, f"{command[1:]} {name}: {done.returncode} {done.stderr}")
     check("traceconv binary" in run(TOOL, "report", os.path.join(directory, "text")).stderr, "a trace as text")
+    # OpenTelemetry's profiles: with a resource and a scope, or without; longer than what is looked at.
+    profile = field(1, field(1, 1) + field(2, 2)) + field(2, field(1, 1) + field(2, b"\x05"))
+    resource = field(1, field(1, "service.name") + field(2, field(1, "shop")))
+    for scope_profiles in (field(2, profile), field(1, field(1, "agent")) + field(2, profile), field(2, profile * 9000)):
+        for before in (b"", field(1, resource)):
+            path = write(directory, "otlp", field(1, before + field(2, scope_profiles)) + field(2, field(5, "")))
+            for data in (path, write(directory, "otlp.gz", gzip.compress(open(path, "rb").read()))):
+                done = run(TOOL, "report", data)
+                check(done.returncode == 1 and "OpenTelemetry" in done.stderr and "pprof" in done.stderr, done.stderr)
     two = write(directory, "two", "main;f 12 15\nmain;g 3 0\n")
     done = run(TOOL, "report", two)
     check(done.returncode == 1 and "difffolded" in done.stderr and "heap_profile diff" in done.stderr, done.stderr)
