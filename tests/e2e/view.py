@@ -495,6 +495,32 @@ def test_dumps():
             check(compared >= 5, f"{view}: {compared} functions compared")
             moved = sum(abs(row[view]["change"]) for row in rows["rows"])
             check(is_near(nodes[0]["width"], moved), f"{view}: {nodes[0]['width']} in stacks, diff {moved}")
+    check_asked_dumps(at("dumps"), count)
+
+
+def check_asked_dumps(path, count):
+    """TRACE@DUMP opens the page on that dump, two of them on their difference, on the server and in a saved page."""
+    other = record("other", "/usr/bin/python3", "-c", "kept = ['x' * 1000]")
+    page = at("asked.html")
+    # Which heap of a profile holds most may differ, and so its last dump: `*`.
+    for arguments, wanted in (([path + "@2"], "heap=0.*&dump=1&view=space"),
+                              ([path + "@1", path + "@last"], "heap=0.*&dump=*&view=space&base=0"),
+                              ([path + "@last", other + "@1"], "heap=1.*&dump=0&view=space&base=0.*.*"),
+                              ([other, path + "@1"], "heap=1.*&dump=0&view=space")):
+        form = re.escape(wanted).replace(r"\*", r"\d+")
+        with Server(*arguments) as server:
+            check(re.fullmatch(form, server.line.strip().rsplit("#", 1)[-1]), f"{arguments}: {server.line}")
+        outcome = call(TOOL, "view", "--save", page, *arguments)
+        check(outcome.status == 0, f"--save: {outcome.stderr!r}")
+        saved = SavedPage(page).overview
+        opening = "&".join(f"{name}={saved['opening'][name]}" for name in ("heap", "dump", "view", "base") if name in saved["opening"])
+        check(re.fullmatch(form, opening), f"{arguments}: {opening}")
+        profile, heap = (int(number) for number in saved["opening"]["heap"].split("."))
+        check(saved["profiles"][profile]["heaps"][heap]["dumps"][saved["opening"]["dump"]]["kept"], f"{arguments}: not in the page")
+    for argument, words in ((path + "@1000", b"nothing in it has that"), (path + "@x", b"@ needs the number of a dump"),
+                            (at("missing") + "@1", b"missing")):
+        outcome = call(TOOL, "view", "--no-browser", argument)
+        check(outcome.status == 1 and words in outcome.stderr, f"{argument}: {outcome.status} {outcome.stderr!r}")
 
 
 def test_source():

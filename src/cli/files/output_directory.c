@@ -397,8 +397,8 @@ static int refuse_dump(const char *argument, struct error *error)
         return 0;
     return error_set(
         error, -ENOENT,
-        "%.200s: there is no such file; only diff, leaks, explore and check take a dump "
-        "after an @: report and the converters take %.200s%s--dump %.50s",
+        "%.200s: there is no such file; only diff, leaks, explore, view and check take a "
+        "dump after an @: report and the converters take %.200s%s--dump %.50s",
         argument, path, *path != '\0' ? " " : "", at + 1);
 }
 

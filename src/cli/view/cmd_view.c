@@ -10,6 +10,7 @@
 #include "cli/options/options.h"
 #include "cli/print/format.h"
 #include "cli/record/live_view.h"
+#include "cli/view/asked_dumps.h"
 #include "cli/view/browser.h"
 #include "cli/view/machine.h"
 #include "cli/view/perfetto_ui.h"
@@ -19,13 +20,15 @@
 #include "view/server/server.h"
 
 static const char help[] =
-    "usage: heap_profile view [options] [DIR|FILE]...\n"
+    "usage: heap_profile view [options] [DIR|FILE[@DUMP]]...\n"
     "\n"
     "Shows heap profiles in the browser: their course over time, flame graphs, tables, and\n"
     "differences between dumps and profiles. DIR is a directory that heap_profile wrote, FILE a\n"
     "raw-trace or another profile (docs/formats.md). Without either, opens the start page: recent\n"
     "profiles, sessions and processes of this machine. The page also records. A recording that\n"
-    "goes on is read again whenever it has a new dump.\n"
+    "goes on is read again whenever it has a new dump. With @DUMP the page opens on that dump "
+    "(@2,\n"
+    "@12.5s, @max, @last); with two, on their difference.\n"
     "\n"
     "The page is served on this machine, to this user: its address contains a random token. "
     "Nothing\n"
@@ -42,6 +45,7 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile view                       the start page\n"
     "  heap_profile view before/ after/        two profiles, to be compared\n"
+    "  heap_profile view DIR@1 DIR@last        what grew while it ran\n"
     "  heap_profile view --save leak.html DIR  a file to keep, or to send\n"
     "  ssh -L 8000:localhost:8000 server heap_profile view --no-browser --port 8000\n";
 
@@ -51,6 +55,7 @@ struct request {
     const char *save;
     bool native;
     struct perfetto_ui_request perfetto;
+    struct asked_dumps asked;
 };
 
 static const struct option_entry options[] = {
@@ -82,10 +87,10 @@ static void serve(const struct view_server *server, struct shown *shown, const s
 /* Print the page's address, and open the browser on it. Without a profile the page begins at its
  * start. */
 static void show(struct browser *browser, const struct request *request, const char *address,
-                 bool has_profiles)
+                 const char *fragment)
 {
-    char page[256];
-    snprintf(page, sizeof(page), "%s%s", address, has_profiles ? "" : "#page=home");
+    char page[512];
+    snprintf(page, sizeof(page), "%s%s", address, fragment);
     if (request->server.socket_path != NULL)
         format_printf(stdout, "heap_profile: serving on the socket %s, at %s\n",
                       request->server.socket_path, page);
@@ -102,8 +107,10 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
 {
     struct browser browser = {0};
     struct machine machine = {0};
-    bool has_profiles = watched->count > 0;
+    char fragment[200] = "#page=home";
     sigset_t ends;
+    if (watched->count > 0)
+        asked_dumps_write_fragment(&request->asked, profiles, fragment, sizeof(fragment));
     /* The server's threads inherit the mask, so the signals reach this one. */
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
@@ -126,7 +133,7 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
     }
     /* Nobody can ask before the address is printed: it has the token. */
     shown_set_server(&machine.shown, server);
-    show(&browser, request, view_server_address(server), has_profiles);
+    show(&browser, request, view_server_address(server), fragment);
     serve(server, &machine.shown, &ends);
     browser_close(&browser);
     /* A second signal ends what the first one waits for. */
@@ -137,9 +144,13 @@ static int run(struct watched *watched, struct view_profiles *profiles, struct r
 }
 
 /* Write the page to a file. */
-static int save(struct view_profiles *profiles, const char *path, struct error *error)
+static int save(struct view_profiles *profiles, const struct request *request, struct error *error)
 {
-    static const struct view_save_options all = {.choice.with_earlier = true};
+    const char *path = request->save;
+    const struct asked_dumps *asked = &request->asked;
+    const struct view_save_options chosen = {
+        .choice = {asked->kept, asked->kept_count, .with_earlier = true},
+        .opening = asked->opening};
     struct output_file file;
     if (profiles->count == 0)
         return error_set(error, -ENODATA, "nothing has been recorded yet, so there is no page");
@@ -148,19 +159,19 @@ static int save(struct view_profiles *profiles, const char *path, struct error *
         return code;
     FILE *out = output_file_stream(&file);
     code = out == NULL ? error_set(error, -ENOMEM, "not enough memory to write '%s'", path)
-                       : view_save(profiles, &all, out, error);
+                       : view_save(profiles, &chosen, out, error);
     return output_file_close(&file, code, error);
 }
 
 /* Add the profiles of the command line. A page that is saved has the latest without any. */
-static int add_profiles(struct watched *watched, char *const *arguments, bool saves,
+static int add_profiles(struct request *request, struct watched *watched, char *const *arguments,
                         struct error *error)
 {
-    if (*arguments == NULL && saves)
+    if (*arguments == NULL && request->save != NULL)
         return watched_add(watched, NULL, error);
     int code = 0;
     for (; *arguments != NULL && code == 0; arguments++)
-        code = watched_add(watched, *arguments, error);
+        code = asked_dumps_add(&request->asked, watched, *arguments, error);
     return code;
 }
 
@@ -199,17 +210,17 @@ int cmd_view(int argc, char **argv)
         return perfetto_ui_serve(&request.perfetto, argv[optind]);
     request.server.port = (uint16_t)request.port;
     struct watched watched = {.native = request.native};
-    code = add_profiles(&watched, argv + optind, request.save != NULL, &error);
+    code = add_profiles(&request, &watched, argv + optind, &error);
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&watched, true, &error);
-    if (profiles == NULL) {
-        code = error.code;
-    } else if (request.save != NULL) {
-        code = save(profiles, request.save, &error);
+    code = profiles == NULL ? error.code : asked_dumps_choose(&request.asked, profiles, &error);
+    if (profiles != NULL && (code < 0 || request.save != NULL)) {
+        code = code < 0 ? code : save(profiles, &request, &error);
         view_profiles_free(profiles);
         free(profiles);
-    } else {
+    } else if (profiles != NULL) {
         code = run(&watched, profiles, &request, &error);
     }
+    asked_dumps_clear(&request.asked);
     watched_clear(&watched);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
