@@ -55,6 +55,7 @@ struct pprof {
     const struct profile_heap *heap;
     const struct pprof_options *options;
     struct packed_file *file;
+    bool has_intervals; /* several */
     struct proto_buffer out;
     /* The locations of a stack, innermost first. It ends at the end of the buffer, so that a stack
      * with the same outer frames finds them in place. */
@@ -431,12 +432,13 @@ static uint8_t *put_sampling(uint8_t *at, uint32_t field, const struct profile_e
     return proto_field_message(at, field, message, (size_t)(end - message));
 }
 
-/* Write what a period's values were estimated from. Return the number of bytes. */
+/* Write what the values were estimated from, in a file of a period or of several intervals. Return
+ * the number of bytes. */
 static size_t make_sampling(const struct pprof *pprof, const struct trace_figures *figures,
                             uint8_t bytes[2 * SAMPLING_BYTES_MAX])
 {
     const struct pprof_period *period = pprof->options->period;
-    if (period == NULL || period->for_others)
+    if (period == NULL ? !pprof->has_intervals : period->for_others)
         return 0;
     const struct profile_estimate allocated = rollup_allocated_of(figures),
                                   live = rollup_live_of(figures);
@@ -654,6 +656,7 @@ int pprof_write(const struct profile *profile, const struct profile_heap *heap,
 {
     struct packed_file file;
     struct pprof pprof = {.profile = profile, .heap = heap, .options = options, .file = &file};
+    pprof.has_intervals = !options->difference && pprof_has_intervals(heap);
     pprof.locations = zeros_open(profile->frame_count, sizeof(*pprof.locations));
     pprof.mappings = zeros_open(profile->mapping_count, sizeof(*pprof.mappings));
     packed_file_open(&file, fd, options->gzip, options->packing_threads);

@@ -95,6 +95,16 @@ static void put_totals(const struct writer *writer, const struct profile_heap *h
             dump->exact_bytes, dump->exact_calls, why_partial);
 }
 
+bool pprof_has_intervals(const struct profile_heap *heap)
+{
+    bool several =
+        heap->first_interval_bytes != 0 && heap->first_interval_bytes != heap->interval_bytes;
+    for (size_t i = 0; i < heap->dump_count && !several; i++)
+        several = heap->dumps[i].interval_bytes != 0 &&
+                  heap->dumps[i].interval_bytes != heap->interval_bytes;
+    return several;
+}
+
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
                     const struct profile_dump *dump, pprof_comment_function *write, void *context)
 {
@@ -103,8 +113,14 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
     const struct trace_heap_dump *status = &heap->status;
     if (*process->command != '\0')
         put(writer, "command: %s", process->command);
-    put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
-        heap->name, heap->interval_bytes);
+    if (pprof_has_intervals(heap))
+        put(writer, "process %d, heap %s, sampling intervals from %" PRIu64 " to %" PRIu64 " bytes",
+            process->pid, heap->name,
+            heap->first_interval_bytes != 0 ? heap->first_interval_bytes : heap->interval_bytes,
+            heap->interval_bytes);
+    else
+        put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
+            heap->name, heap->interval_bytes);
     put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
     put_unexplained(writer, dump);

@@ -11,6 +11,10 @@
 
 typedef void pprof_comment_function(void *context, const char *text);
 
+/* Return whether samples of the heap were drawn at several intervals, so that none of them explains
+ * the margins of all: then each sample has what its values were estimated from. */
+bool pprof_has_intervals(const struct profile_heap *heap);
+
 /* Call `write` with each comment on the dump. Texts are cut at 1,023 bytes. */
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
                     const struct profile_dump *dump, pprof_comment_function *write, void *context);

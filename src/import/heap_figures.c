@@ -129,7 +129,8 @@ static void set_status(struct trace_heap_dump *status, const struct heap_figures
     status->pid = head->pid;
     status->heap_name = name;
     status->interval_bytes = head->interval_bytes;
-    status->first_interval_bytes = head->interval_bytes;
+    status->first_interval_bytes =
+        head->first_interval_bytes != 0 ? head->first_interval_bytes : head->interval_bytes;
     status->start_timestamp_ns = head->start_boottime_ns;
     status->timestamp_ns = head->boottime_ns;
     status->final = !head->unfinished;
@@ -157,11 +158,12 @@ static struct profile_heap *set_heap(struct heap_figures *heap,
     set_process(&builder->profile->processes[process], head);
     made->process = process;
     made->name = head->heap != NULL ? head->heap : builder_text(builder, "libc.malloc", 11);
-    made->interval_bytes = made->first_interval_bytes = head->interval_bytes;
     made->start_boottime_ns = head->start_boottime_ns;
     made->unknown = head->unknown | (head->peak_bytes > 0 ? 0 : PROFILE_UNKNOWN_PEAK);
     made->unfinished = head->unfinished;
     set_status(&made->status, head, made->name);
+    made->interval_bytes = made->status.interval_bytes;
+    made->first_interval_bytes = made->status.first_interval_bytes;
     return made;
 }
 

@@ -40,6 +40,7 @@ struct heap_figures_head {
     const char *name, *command, *heap; /* texts of the builder; heap NULL: libc.malloc */
     double mean_processes;             /* as in profile_process */
     uint64_t interval_bytes;
+    uint64_t first_interval_bytes; /* 0: the same */
     uint64_t start_boottime_ns, boottime_ns;
     uint64_t exact_bytes, exact_calls;
     bool has_exact;                      /* the file has both, perhaps zeros */

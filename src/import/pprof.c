@@ -315,10 +315,13 @@ static void take_comment(struct pprof_reading *reading, const char *text)
         head->has_exact = true;
     } else if (sscanf(text, "process %d, heap %n", &pid, &at) == 1 && at > 0) {
         const char *end = NULL;
-        for (const char *next = text + at; (next = strstr(next, ", sampling interval ")) != NULL;
+        for (const char *next = text + at; (next = strstr(next, ", sampling interval")) != NULL;
              next++)
             end = next;
         head->pid = pid;
+        /* Of several intervals, each sample has its own margins. */
+        reading->has_sampling = end != NULL && sscanf(end, ", sampling intervals from %" SCNu64,
+                                                      &head->first_interval_bytes) == 1;
         if (end != NULL)
             head->heap =
                 builder_text(reading->builder, text + at, (size_t)(end - text) - (size_t)at);

@@ -43,6 +43,7 @@ struct pprof_reading {
     double factor_of[PPROF_VALUES_MAX];    /* its unit, in bytes; 1 of a count */
     bool has[PPROF_COLUMNS];
     bool is_heap;
+    bool has_sampling; /* samples have what their values were estimated from */
     bool is_elsewhere; /* the present sample has values that belong to no column */
     struct pprof_drop drop;
     struct local_names *local;    /* names of locations without lines; NULL: not wanted */

@@ -158,13 +158,15 @@ static struct trace_figures make_figures(const struct pprof_reading *reading, co
     return heap_figures_of(allocated_known ? &allocated : &live, &live);
 }
 
-/* Return the figures of one of our files about one period. */
-static struct trace_figures period_figures_of(const double *values,
-                                              const struct sampling sampling[2])
+/* Return the figures of one of our files that has the samples behind its values. */
+static struct trace_figures sampled_figures_of(const struct pprof_reading *reading,
+                                               const double *values,
+                                               const struct sampling sampling[2])
 {
     struct heap_estimate allocated = estimate_of_sampling(values[PPROF_ALLOC_SPACE], &sampling[0]);
     struct heap_estimate live = estimate_of_sampling(values[PPROF_SPACE], &sampling[1]);
-    return heap_figures_of_period(&allocated, &live);
+    return reading->file.is_of_period ? heap_figures_of_period(&allocated, &live)
+                                      : heap_figures_of(&allocated, &live);
 }
 
 /* Add a sample's value to the columns that it belongs to. */
@@ -247,8 +249,9 @@ static int take_sample(struct pprof_reading *reading, struct proto_span span, st
     struct profile_sample *sample = heap_figures_sample(&reading->heap, callsite);
     if (sample == NULL)
         return reading->builder->error;
-    part.figures = reading->file.is_of_period ? period_figures_of(values, sampling)
-                                              : make_figures(reading, values);
+    part.figures = reading->file.is_of_period || reading->has_sampling
+                       ? sampled_figures_of(reading, values, sampling)
+                       : make_figures(reading, values);
     trace_figures_add(&sample->figures, &part.figures);
     if (labelled && heap_figures_part(&reading->heap, sample, &part) == 0 && thread != NULL)
         name_thread(reading, part.tid, thread);

@@ -81,6 +81,48 @@ def test_ours(directory):
         check(second.read() == third.read(), "the second copy has other bytes")
 
 
+CHURN = r"""
+#include <stdlib.h>
+#include <string.h>
+char *kept[100000];
+__attribute__((noinline)) char *make(size_t n) { char *p = malloc(n); memset(p, 1, n); return p; }
+int main(void)
+{
+    for (int round = 0; round < 60; round++)
+        for (int i = 0; i < 100000; i++) {
+            free(kept[i]);
+            kept[i] = make(16 + i % 500);
+        }
+}
+"""
+
+
+def test_intervals(directory):
+    """A pprof file of a profile whose interval was widened has the samples and the margins of each value."""
+    source, program, trace = (os.path.join(directory, name) for name in ("churn.c", "churn", "churn-trace"))
+    with open(source, "w") as file:
+        file.write(CHURN)
+    check(run("cc", "-O1", source, "-o", program).returncode == 0, "cannot build the program")
+    done = run(TOOL, "host", "-q", "--max-overhead", "1%", "-o", trace, "--", program)
+    check(done.returncode == 0, "cannot record: " + done.stderr)
+    out = os.path.join(directory, "churn-pprof")
+    check(run(TRACECONV, "profile", "--output", out, trace).returncode == 0, "cannot convert to pprof")
+    (path,) = glob.glob(os.path.join(out, "*"))
+    heaps = [json.loads(run(TOOL, "report", "--json", one).stdout)["heaps"][0] for one in (trace, path)]
+    intervals = [(heap["first_interval_bytes"], heap["interval_bytes"]) for heap in heaps]
+    check(intervals[0][0] < intervals[0][1] and intervals[0] == intervals[1], f"{intervals}")
+    samples = [[site["samples"] for site in heap["callsites"]] for heap in heaps]
+    check(samples[0] == samples[1], f"samples {samples}")
+    for view in ("space", "objects", "alloc_space"):
+        figures = [heap["total"][view] for heap in heaps]
+        margins = [figure["high95"] - figure["low95"] for figure in figures]
+        check(abs(figures[0]["estimate"] - figures[1]["estimate"]) <= 1
+              and abs(margins[0] - margins[1]) <= 0.05 * margins[0], f"{view}: {figures}")
+    texts = [run(TOOL, "report", one).stdout for one in (trace, path)]
+    lines = [re.search(r"^  samples .*$", text, re.M).group(0) for text in texts]
+    check(lines[0] == lines[1] and " to " in lines[0], f"{lines}")
+
+
 def test_heaptrack(directory):
     need("heaptrack")
     program, out = build(directory), os.path.join(directory, "track")

@@ -498,6 +498,52 @@ static struct fixture_trace write_pprof(const struct profile *profile)
     return fixture_take(fd);
 }
 
+static void a_pprof_file_of_several_intervals_keeps_its_margins(void **state)
+{
+    (void)state;
+    struct profile *profile = make_ours();
+    struct profile_heap *heap = &profile->heaps[0];
+    struct profile_dump *dump = &heap->dumps[0];
+    heap->first_interval_bytes = 1;
+    dump->interval_bytes = heap->interval_bytes = 1 << 20;
+    /* No single interval gives these. Samples of several parts would have their sums. */
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct profile_sample *sample = (struct profile_sample *)(uintptr_t)dump->samples[i];
+        sample->part_count = 0;
+        sample->figures.allocated_bytes_variance = 5000 + (double)i;
+        sample->figures.freed_bytes_variance = 4000;
+        sample->figures.allocated_count_variance = 0.5;
+        sample->figures.freed_count_variance = 0.25;
+        sample->figures.samples = 9;
+        sample->figures.freed_samples = 2;
+    }
+    struct fixture_trace first = write_pprof(profile);
+    struct profile *again = import_profile_bytes(first.bytes, first.length, NULL, NULL);
+    assert_non_null(again);
+    assert_int_equal(again->heaps[0].first_interval_bytes, 1);
+    assert_int_equal(again->heaps[0].interval_bytes, 1 << 20);
+    assert_string_equal(again->heaps[0].name, "libc.malloc");
+    const struct profile_dump *kept = dump_of(again);
+    assert_int_equal(kept->sample_count, dump->sample_count);
+    for (size_t i = 0; i < kept->sample_count; i++) {
+        const struct trace_figures *before = &dump->samples[i]->figures;
+        const struct trace_figures *after = &kept->samples[i]->figures;
+        assert_true(after->allocated_bytes_variance == before->allocated_bytes_variance);
+        assert_true(after->freed_bytes_variance == before->freed_bytes_variance);
+        assert_true(after->allocated_count_variance == before->allocated_count_variance);
+        assert_true(after->freed_count_variance == before->freed_count_variance);
+        assert_int_equal(after->samples, before->samples);
+        assert_int_equal(after->freed_samples, before->freed_samples);
+    }
+    struct fixture_trace second = write_pprof(again);
+    assert_int_equal(first.length, second.length);
+    assert_memory_equal(first.bytes, second.bytes, first.length);
+    profile_free(profile);
+    profile_free(again);
+    free(first.bytes);
+    free(second.bytes);
+}
+
 static void our_pprof_is_read_back_unchanged(void **state)
 {
     (void)state;
@@ -683,6 +729,7 @@ int main(void)
         cmocka_unit_test(damaged_massif_files_are_reported),
         cmocka_unit_test(dhat_sites_have_totals_peak_and_end),
         cmocka_unit_test(our_pprof_is_read_back_unchanged),
+        cmocka_unit_test(a_pprof_file_of_several_intervals_keeps_its_margins),
         cmocka_unit_test(losses_in_other_words_stay_losses),
         cmocka_unit_test(damaged_pprof_is_refused_or_read),
         cmocka_unit_test(pprof_time_is_linear_in_processes),
