@@ -150,6 +150,27 @@ def functions(reference, heap, what):
     reference.functions[heap["pid"], heap["heap"]] = rows
 
 
+def sql_sums(reference, heap, total, what):
+    """The rows of a heap with one dump have the exact totals as their sums; Perfetto's whole numbers are off by half each."""
+    if heap["dumps"] != 1 or heap["partial"] or total["exact_alloc_size"] is None:
+        return
+    (sums,) = json_of("query", "--json", reference.path, "select count(*) as n, total(samples) as samples, sum(alloc_size) as alloc_size, sum(alloc_count) as "
+                      f"alloc_count from hp_callsite_stats where dump_id = {total['dump_id']}")
+    if not sums["n"]:  # without a sample the total has no callsite
+        return
+    for column in ("alloc_size", "alloc_count") if sums["samples"] >= 1000 else ():  # few are not calibrated
+        check(abs(sums[column] - total["exact_" + column]) <= 1e-9 * total["exact_" + column] + 1e-6,
+              f"{what}: the sum of {column} is {sums[column]}, the exact total {total['exact_' + column]}")
+    if sum((other["pid"], other["heap"]) == (heap["pid"], heap["heap"]) for other in reference.heaps) > 1:
+        return
+    (whole,) = json_of("query", "--json", reference.path, "select total(size) as alloc_size, total(count) as alloc_count from "
+                       "heap_profile_allocation join process using (upid) where size >= 0 and count >= 0 and "
+                       f"pid = {heap['pid']} and heap_name = '{heap['heap']}'")
+    for column in ("alloc_size", "alloc_count"):
+        check(abs(whole[column] - sums[column]) <= sums["n"] / 2 + 0.5,
+              f"{what}: rows of heap_profile_allocation have {whole[column]}, those of hp_callsite_stats {sums[column]}")
+
+
 def sql(reference):
     totals = json_of("query", "--json", reference.path, "select p.pid, t.* from hp_total t join process p using (upid) order by ts")
     last = {(row["pid"], row["heap_name"]): row for row in totals}
@@ -159,6 +180,7 @@ def sql(reference):
             same((row[column], row[f"{column}_low"], row[f"{column}_high"]), total[view], f"{what}: hp_total.{column}")
         for view, column in (("alloc_space", "alloc_size"), ("alloc_objects", "alloc_count")):
             same((row[column],), total[view], f"{what}: hp_total.{column}")
+        sql_sums(reference, heap, row, what)
         stats = json_of("query", "--json", reference.path, "select * from hp_callsite_stats where dump_id = "
                         f"{row['dump_id']} order by live_size desc, live_count desc limit {FIRST}")
         sites = sorted((reference.figures(heap, site) for site in heap["callsites"]), key=lambda site: (-site["space"][0], -site["objects"][0]))
