@@ -75,6 +75,7 @@ struct client_process {
     uint32_t interval_index;      /* of the sampling interval in force (client/sample/adaptive.h) */
     uint32_t lengthened_ms;       /* time of the last doubling */
     uint32_t served_doublings;    /* the last value of asked_doublings that was taken */
+    uint32_t unanswered_samples;  /* since the last doubling, under the first request */
     uint64_t ring_populated;      /* position at which pages of the ring are next mapped */
     uint32_t newcomers;           /* threads in the client that had no slot when they entered */
     uint32_t has_remote_barrier;  /* 1: system_barrier_of_threads() serves this process */

@@ -170,7 +170,8 @@ struct ring_control {
     uint32_t has_deepbind;
 
     /* Written by the daemon: a request for another interval of malloc, from
-     * ring_ask_doublings(); 0: none yet. The client reads it after a sample. */
+     * ring_ask_doublings(); 0: none yet. The client reads it after a sample, and whenever a thread
+     * has allocated some more (client/sample/sampler.c). */
     uint32_t asked_doublings;
 
     /* Written by a preloaded client: the name, terminated, of an allocator in a library whose calls
@@ -191,6 +192,12 @@ struct ring_control {
 static inline uint32_t ring_ask_doublings(uint32_t last, uint32_t doublings)
 {
     return (last | 0xffu) + 1 + (doublings < RING_DOUBLINGS_MAX ? doublings : RING_DOUBLINGS_MAX);
+}
+
+/* Return whether a request is the session's first, with which a process begins. */
+static inline bool ring_asked_first(uint32_t asked)
+{
+    return asked >> 8 == 1;
 }
 
 static inline uint32_t ring_asked_doublings(uint32_t asked)

@@ -210,20 +210,50 @@ static void run_with_changes(uint64_t seed, double errors[CHANGING_FIGURES], uns
             thread.calls++;
             continue;
         }
-        bool sampled = sampler_count(&thread, &pending, size, &rules[drawn_by], &rules[in_force]);
+        const struct sampler_rule *rule = &rules[drawn_by];
+        bool sampled = sampler_count(&thread, &pending, size, rule, &rules[in_force]);
         sampler_settle(&pending, pending.samples);
+        used[drawn_by] += sampled;
+        drawn_by = in_force;
         if (!sampled)
             continue;
         recent++;
-        used[drawn_by]++;
-        double p = size >= rules[drawn_by].certain_bytes
+        double p = size >= rule->certain_bytes
                        ? 1
-                       : -expm1(-(double)size / (double)rules[drawn_by].interval_bytes);
+                       : -expm1(-(double)size / (double)rule->interval_bytes);
         errors[CHANGING_BYTES] += (double)size / p;
         errors[CHANGING_CALLS_MADE] += 1 / p;
         errors[CHANGING_KEPT] += kept ? (double)size / p : 0;
-        drawn_by = in_force;
     }
+}
+
+/* A thread at an interval at which it would never have a sample notices a shorter one soon, and is
+ * then sampled at its rate. */
+static void notices_a_shorter_interval(void **state)
+{
+    const struct sampler_rule rules[] = {rule_of(UINT64_C(1) << 51), rule_of(4096)};
+    const uint64_t size = 100, calls = 4000000;
+    struct ring_thread thread = {0};
+    unsigned drawn_by = 0, samples = 0;
+    uint64_t noticed_bytes = 0;
+    (void)state;
+    sampler_start(&thread, &pending, 42, &rules[0]);
+    for (uint64_t i = 0; i < calls; i++) {
+        if (size - 1 < thread.bytes_left) {
+            thread.bytes_left -= size;
+            thread.calls++;
+            continue;
+        }
+        bool sampled = sampler_count(&thread, &pending, size, &rules[drawn_by], &rules[1]);
+        sampler_settle(&pending, pending.samples);
+        if (drawn_by == 0)
+            noticed_bytes = i * size;
+        drawn_by = 1;
+        samples += sampled;
+    }
+    assert_in_range(noticed_bytes, 1, 1 << 19);
+    double wanted = (double)(calls * size) / 4096;
+    assert_true(fabs(samples - wanted) < 5 * sqrt(wanted) + 512);
 }
 
 static void stays_unbiased_while_intervals_change(void **state)
@@ -339,6 +369,7 @@ int main(void)
         cmocka_unit_test(estimates_a_mix_without_bias),
         cmocka_unit_test(weighs_like_the_exact_formula),
         cmocka_unit_test(counts_on_while_idle),
+        cmocka_unit_test(notices_a_shorter_interval),
         cmocka_unit_test(stays_unbiased_while_intervals_change),
 #if defined(__x86_64__)
         cmocka_unit_test(gaps_do_not_add_up_in_handlers),

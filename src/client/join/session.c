@@ -274,6 +274,7 @@ static void forget_session(void)
     store_relaxed(&client.process->announced_generation, 0);
     store_relaxed(&client.process->interval_index, 0);
     store_relaxed(&client.process->served_doublings, 0);
+    store_relaxed(&client.process->unanswered_samples, 0);
     store_relaxed(&client.process->overhead.max_percent, 0);
     client.wide_interval_bytes = 0;
     store_relaxed(&client.process->modules_checked_ms, 0);

@@ -14,6 +14,11 @@
 /* Pause between two doublings: the daemon drains a crowded ring every few milliseconds. */
 #define PAUSE_MS 20
 
+/* A session that begins with a request will send another one, but not at once. Until then the
+ * interval is doubled after so many samples: a process that allocates much takes few samples, and
+ * many processes that begin at once, too. */
+#define UNANSWERED_SAMPLES 64u
+
 /* By number of doublings; [0] is the session's own. Threads may set the others at the same time, to
  * the same values. */
 static struct sampler_rule rules[ADAPTIVE_RULES_MAX];
@@ -76,11 +81,29 @@ static void serve_request(struct ring_thread *thread, uint32_t asked)
         adaptive_change(thread, next);
 }
 
-void adaptive_adjust(struct ring_thread *thread)
+void adaptive_serve(struct ring_thread *thread)
 {
     uint32_t asked = load_relaxed(&client.control->asked_doublings);
     if (unlikely(asked != load_relaxed(&client.process->served_doublings)))
         serve_request(thread, asked);
+}
+
+/* Return whether this sample is the last one of its interval, before the daemon's answer. */
+static bool must_wait_for_answer(void)
+{
+    if (likely(!ring_asked_first(load_relaxed(&client.process->served_doublings))) ||
+        adaptive_rule(adaptive_index())->interval_bytes <= 1 ||
+        add_relaxed(&client.process->unanswered_samples, 1) != UNANSWERED_SAMPLES - 1)
+        return false;
+    store_relaxed(&client.process->unanswered_samples, 0);
+    return true;
+}
+
+void adaptive_adjust(struct ring_thread *thread)
+{
+    adaptive_serve(thread);
+    if (unlikely(must_wait_for_answer()))
+        lengthen(thread);
     if (likely(client.adaptive_threshold_bytes == 0) || likely(!ring_is_crowded()))
         return;
     uint32_t now_ms = (uint32_t)clock_now_ms();

@@ -2,7 +2,8 @@
 /*
  * Adaptive sampling: when the ring is nearly full, the process doubles its sampling interval, up to
  * a bound, instead of waiting or losing samples. The daemon can ask for another one, too
- * (asked_doublings in wire/ring.h).
+ * (asked_doublings in wire/ring.h); until it has done so once more than at the start, the process
+ * doubles its interval every few samples.
  *
  * Intervals are numbered by how often the session's own was doubled. In a session with a limit of
  * overhead (overhead.h), 0 is the interval 1, 1 the wide interval, and so on. Each sample carries
@@ -67,8 +68,12 @@ static inline uint32_t adaptive_asked(void)
     return ring_asked_doublings(load_relaxed(&client.process->served_doublings));
 }
 
-/* Take the interval that the daemon asks for, or double it if the ring is nearly full. Call it
- * after a sample was committed. */
+/* Take the interval that the daemon asks for. Call it outside of samples. */
+void adaptive_serve(struct ring_thread *thread);
+
+/* The same, or double the interval if the ring is nearly full. Call it after a sample was
+ * committed.
+ */
 void adaptive_adjust(struct ring_thread *thread);
 
 #endif

@@ -15,8 +15,9 @@
  * about 20 ns. */
 #define IDLE_GAP_BYTES 65536u
 
-/* client_take() reads bytes_left as signed if a signal handler intervened. */
-#define LOADED_BYTES_MAX (UINT64_C(1) << 62)
+/* Bytes that a thread allocates at most between two looks at the interval in force: at a long one
+ * its next sample may be hours away. A look costs about 20 ns. */
+#define LOADED_BYTES_MAX (UINT64_C(256) << 10)
 
 /* SplitMix64 (Steele, Lea and Flood, 2014): one addition of state, full period,
  * and any two seeds give unrelated streams. */
@@ -156,7 +157,9 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
     bool sampled = size >= rule->certain_bytes || weighed > gap;
 
     add_call(thread, pending, size, sampled);
-    if (sampled)
+    /* A gap has no memory: what is left of it may be drawn anew by another rule, for reasons that
+     * do not depend on its end. */
+    if (sampled || rule->interval_bytes != next->interval_bytes)
         load_gap(thread, left, next_gap(thread, next), next);
     else
         load_gap(thread, left, gap - weighed, rule);

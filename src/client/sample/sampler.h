@@ -24,7 +24,9 @@ void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uin
 void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending);
 
 /* Count one allocation of size bytes that the hot path did not count. Return whether it is sampled;
- * it is then pending. `rule` drew the thread's present gap; `next` draws the gap after a sample. */
+ * it is then pending. `rule` drew the thread's present gap, and `next` is in force: it draws the
+ * next gap, or what is left of the present one if it differs. So the caller notes it in any case.
+ */
 bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
                    const struct sampler_rule *rule, const struct sampler_rule *next);
 

@@ -22,6 +22,7 @@
 #include "util/process_files.h"
 #include "util/regular_file.h"
 #include "wire/attached_params.h"
+#include "wire/sampling.h"
 
 static const char *hint_of_exec(const struct session *session, const struct process_info *info)
 {
@@ -78,6 +79,30 @@ static void replace_image(struct session *session, struct target *old,
     old->pidfd = -1;
 }
 
+/* Processes of a program that began within this time before have no answer of their client yet. */
+#define YOUNG_MS 2000u
+
+/* Return the interval that a process begins with if its session sets intervals: that of the
+ * program's older processes. Young ones share what one would use. */
+static uint64_t start_interval(const struct session *session, const struct target *target)
+{
+    uint64_t interval_bytes = session->config->start_sampling_interval_bytes, young = 1;
+    const char *name = process_info_name(&target->info);
+    for (size_t i = 0; i < session->target_count; i++) {
+        const struct target *other = session->targets[i];
+        if (other->info.uid != target->info.uid || strcmp(other->rule, target->rule) != 0 ||
+            strcmp(process_info_name(&other->info), name) != 0)
+            continue;
+        if (target->start_ms < other->start_ms + YOUNG_MS)
+            young++;
+        else if (other->asked_bytes > interval_bytes)
+            interval_bytes = other->asked_bytes;
+    }
+    for (; young > 1 && interval_bytes < SAMPLING_NEVER_BYTES; young -= young / 2)
+        interval_bytes *= 2;
+    return interval_bytes;
+}
+
 /* Return a pidfd, or a negative errno with a message. /proc has threads under their own ids, too. */
 static int open_process(pid_t pid, struct error *error)
 {
@@ -121,6 +146,11 @@ static struct target *add_target(struct session *session, struct process_info *i
     const struct target_rule *rule =
         target_choice_find(&session->config->target_rules, &target->info);
     snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
+    /* At 1 every allocation is wanted. */
+    if (session->config->start_sampling_interval_bytes == 1)
+        target_ask_interval(target, 1);
+    else if (session->config->start_sampling_interval_bytes > 0)
+        target_ask_interval(target, start_interval(session, target));
     if (session->config->context_slices && target_slice(target, session->writer) < 0) {
         error_set(error, -ENOMEM, "there was no memory for one more process");
         target_close(target);

@@ -59,8 +59,6 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     ledger_finish_walks(target->ledger, target->finisher);
     heap_rules_fill(&rules, config);
     ring_reader_set_heaps(&target->reader, &rules);
-    if (config->start_sampling_interval_bytes > 0)
-        target_ask_interval(target, config->start_sampling_interval_bytes);
     ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
     return target;
 }
@@ -247,6 +245,7 @@ void target_ask_interval(struct target *target, uint64_t interval_bytes)
     uint64_t first_bytes = target->interval_bytes;
     if (!target->has_ring || first_bytes == 0)
         return;
+    target->asked_bytes = interval_bytes;
     /* In a limited session the first step leads to the wide interval (client/sample/adaptive.h). */
     if (wide_bytes != 0 && interval_bytes > 1) {
         first_bytes = wide_bytes / 2;

@@ -40,6 +40,7 @@ struct target {
                          it has not */
     enum handshake_origin origin;
     uint64_t interval_bytes; /* malloc's; 0: malloc is not profiled */
+    uint64_t asked_bytes;    /* of target_ask_interval(); 0: none yet */
     char rule[64];           /* name of the target rule that chose it; "": none */
 
     /* What its client reports. */
