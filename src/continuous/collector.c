@@ -184,12 +184,13 @@ static void take_progress(void *context, const Heapprofd__ControlSession *sessio
     for (size_t i = 0; i < collector.programs.process_count; i++) {
         struct known_process *process = &collector.programs.processes[i];
         const struct program *program = programs_of(&collector.programs, process);
-        uint64_t wanted_bytes = program->control.interval_bytes;
+        uint64_t wanted_bytes = programs_interval_of(program);
         if (!process->is_there)
             continue;
         if (program->left_out[0] != '\0') {
             session_link_leave(&collector.link, process->pid, &error);
-        } else if (wanted_bytes != process->asked_bytes && process->interval_bytes != 0 &&
+        } else if (wanted_bytes != 0 && wanted_bytes != process->asked_bytes &&
+                   process->interval_bytes != 0 &&
                    session_link_set_interval(&collector.link, process->pid, wanted_bytes, &error) ==
                        0) {
             process->asked_bytes = wanted_bytes;
@@ -300,17 +301,28 @@ static void measure_cost(uint64_t now_ms)
     if (since_ms > 0)
         cost_control_spend(control, collector.cost.used_s,
                            (double)(collector.cost_ms - since_ms) / 1000, config->cpu_share);
-    enum cost_verdict verdict =
-        cost_control_step(control, collector.cost.cpu_share, config->cpu_share,
-                          collector.cost.memory_bytes, config->memory_bytes, now_ms);
-    collector.programs.share = control->share;
+    const struct programs_cost_shares shares = programs_cost_shares(&collector.programs);
+    const struct cost_seen seen = {
+        .cpu_share = collector.cost.cpu_share,
+        .cpu_bound = config->cpu_share,
+        .memory_bytes = collector.cost.memory_bytes,
+        .memory_bound = config->memory_bytes,
+        .share = shares.of_user,
+        .least_share = shares.least,
+    };
+    enum cost_verdict verdict = cost_control_step(control, &seen, now_ms);
     const char *what = control->is_memory ? "memory" : "processor time";
-    if (verdict == COST_LESS)
-        log_line("the daemon's %s is above its bound: programs may take %.3g of their samples",
-                 what, control->share);
-    if (verdict == COST_MORE)
-        log_line("the daemon is below its bounds: programs may take %.3g of their samples",
-                 control->share);
+    if (verdict == COST_LESS) {
+        log_line("the daemon's %s is above its bound: programs of user %s, which have most "
+                 "samples, may take %.3g of theirs",
+                 what, shares.user, shares.of_user / 2);
+        programs_scale_cost(&collector.programs, shares.user, 0.5);
+    }
+    if (verdict == COST_MORE) {
+        programs_scale_cost(&collector.programs, NULL, COST_GROWTH);
+        log_line("the daemon is below its bounds: programs may take %.3g of their samples or more",
+                 fmin(shares.least * COST_GROWTH, 1));
+    }
     if (verdict != COST_LEAVE_OUT)
         return;
     snprintf(reason, sizeof(reason),
@@ -327,8 +339,8 @@ static void dump_if_due(uint64_t now_ms)
     const struct collector_config *config = collector.config;
     bool is_due = now_ms >= collector.dump_ms && !collector.is_ending && collector.link.id != 0;
     double late_periods = (double)(now_ms - collector.dump_ms) / (double)config->period_ms;
-    bool waits = is_due && !cost_control_may_dump(&collector.cost_control, config->cpu_share,
-                                                  late_periods);
+    bool waits =
+        is_due && !cost_control_may_dump(&collector.cost_control, config->cpu_share, late_periods);
     if (waits && !collector.dump_waits)
         log_line("the daemon's processor time is above its bound: the dump waits");
     collector.dump_waits = waits;

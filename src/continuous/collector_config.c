@@ -15,7 +15,8 @@
 #define PERIOD_MS_MAX (24u * 3600 * 1000)
 #define SAMPLES_PER_HOUR 20000.0
 #define SAMPLES_PER_HOUR_MAX UINT64_C(1000000000)
-#define DOUBLINGS 24
+/* A heap that is smaller than an interval is not seen. */
+#define MOST_INTERVAL_BYTES (UINT64_C(4) << 30)
 
 /* --- [program NAME] --- */
 
@@ -170,7 +171,9 @@ static int read_intervals(struct collector_config *config, struct settings_secti
         return setting_refuse(section, "least_interval", error, "give 1 byte to 64 GiB");
     if (config->start_interval_bytes < config->least_interval_bytes)
         config->start_interval_bytes = config->least_interval_bytes;
-    config->most_interval_bytes = config->least_interval_bytes << DOUBLINGS;
+    config->most_interval_bytes = config->least_interval_bytes;
+    while (config->most_interval_bytes < MOST_INTERVAL_BYTES)
+        config->most_interval_bytes *= 2;
     return 0;
 }
 

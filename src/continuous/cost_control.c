@@ -4,43 +4,44 @@
 
 #include <math.h>
 
-/* Of the bound. The start of many sessions takes more than a small bound of processor time. */
+/* Of the bound. The start of many sessions takes more than a small bound of processor time, so
+ * below a fifth of a processor that is no emergency. */
 #define EMERGENCY 2
 #define EMERGENCY_CPU 0.2
 
 /* The credit is at most that of so many seconds, and so is a debt. */
 #define CREDIT_S 300.0
 
-#define GROWTH 1.25
-/* The share grows only below this part of the bounds. */
+/* The shares grow only below this part of the bounds. */
 #define WELL_BELOW 0.7
 
 void cost_control_begin(struct cost_control *control, uint64_t now_ms)
 {
-    *control = (struct cost_control){.share = 1, .changed_ms = now_ms};
+    *control = (struct cost_control){.changed_ms = now_ms};
 }
 
-enum cost_verdict cost_control_step(struct cost_control *control, double cpu_share,
-                                    double cpu_bound, uint64_t memory_bytes, uint64_t memory_bound,
+/* Return the part of a bound that is used. A comparison with NAN is false, so an unknown cost is
+ * none. */
+static double part_of(double used, double bound)
+{
+    return bound > 0 && used > 0 ? used / bound : 0;
+}
+
+enum cost_verdict cost_control_step(struct cost_control *control, const struct cost_seen *seen,
                                     uint64_t now_ms)
 {
-    /* A comparison with NAN is false, so an unknown cost changes nothing. */
-    double cpu = cpu_bound > 0 && cpu_share > 0 ? cpu_share / cpu_bound : 0;
-    double memory = memory_bound > 0 ? (double)memory_bytes / (double)memory_bound : 0;
-    bool is_emergency = (cpu > EMERGENCY && cpu_share > EMERGENCY_CPU) || memory > EMERGENCY;
+    double cpu = part_of(seen->cpu_share, seen->cpu_bound);
+    double memory = part_of((double)seen->memory_bytes, (double)seen->memory_bound);
+    bool is_emergency = (cpu > EMERGENCY && seen->cpu_share > EMERGENCY_CPU) || memory > EMERGENCY;
     if (now_ms < control->changed_ms + (is_emergency ? COST_EMERGENCY_MS : COST_PAUSE_MS))
         return COST_FINE;
     if (cpu > 1 || memory > 1) {
         control->changed_ms = now_ms;
         control->is_memory = memory > 1;
-        if (is_emergency || control->share <= COST_SHARE_MIN)
-            return COST_LEAVE_OUT;
-        control->share /= 2;
-        return COST_LESS;
+        return is_emergency || seen->share <= COST_SHARE_MIN ? COST_LEAVE_OUT : COST_LESS;
     }
-    if (control->share < 1 && cpu < WELL_BELOW && memory < WELL_BELOW) {
+    if (seen->least_share < 1 && cpu < WELL_BELOW && memory < WELL_BELOW) {
         control->changed_ms = now_ms;
-        control->share = control->share * GROWTH < 1 ? control->share * GROWTH : 1;
         return COST_MORE;
     }
     return COST_FINE;

@@ -3,7 +3,6 @@
 #include "continuous/interval_control.h"
 
 #include <math.h>
-#include <stdbool.h>
 
 /* The parts of the budget that fill the bucket and that it holds. They add up to 1: an hour that
  * begins with a full bucket has no more than the budget. So do they with the store. */
@@ -78,12 +77,44 @@ void interval_control_begin(struct interval_control *control, const struct inter
         .interval_bytes = allowed(limits, start_bytes),
         .begun_ms = now_ms,
         .step_ms = now_ms,
+        .changed_ms = now_ms,
         .lowered_ms = now_ms,
         .store_ms = now_ms,
         .bucket = capacity(limits),
         .store = store_capacity(limits),
     };
 }
+
+/* --- what others gave, and what is for them --- */
+
+static double take_beyond(double *held, double most)
+{
+    double beyond = fmax(*held - most, 0);
+    *held -= beyond;
+    return beyond;
+}
+
+double interval_control_give(struct interval_control *control, const struct interval_limits *limits)
+{
+    return take_beyond(&control->bucket, capacity(limits)) +
+           take_beyond(&control->store, store_capacity(limits));
+}
+
+static double fill_up(double *held, double most, double samples)
+{
+    double taken = fmin(fmax(most - *held, 0), samples);
+    *held += taken;
+    return samples - taken;
+}
+
+double interval_control_take(struct interval_control *control, const struct interval_limits *limits,
+                             double samples)
+{
+    samples = fill_up(&control->bucket, capacity(limits), samples);
+    return fill_up(&control->store, store_capacity(limits), samples);
+}
+
+/* --- the law --- */
 
 /* Move an average towards a new value that was measured over `seconds`. */
 static double averaged(double average, double value, double seconds, double constant_s)
@@ -125,7 +156,7 @@ static void measure(struct interval_control *control, const struct interval_limi
     control->samples_per_hour_lately = averaged(
         control->samples_per_hour_lately, (double)samples / seconds * HOUR_S, seconds, SLOW_S);
     /* Samples of the time before a request reached the program were drawn at another interval. */
-    if (control->step_ms < control->changed_ms + REACTION_MS)
+    if (control->step_ms < control->changed_ms + REACTION_MS || control->is_off)
         return;
     control->sample_rate =
         averaged(control->sample_rate, (double)samples / seconds, seconds, FAST_S);
@@ -176,7 +207,8 @@ static int raise(struct interval_control *control, const struct interval_limits 
     uint64_t interval = control->interval_bytes;
     for (; interval < limits->most_bytes && now > most; now /= 2)
         interval *= 2;
-    if (interval == control->interval_bytes)
+    control->is_off = now > most;
+    if (interval == control->interval_bytes && !control->is_off)
         return 0;
     change(control, interval, now);
     return 1;
@@ -206,17 +238,38 @@ static uint64_t lowest_by_store(const struct interval_control *control,
     return interval;
 }
 
+/* Return the lowest interval that what refills bears, or the present one. */
+static uint64_t lowest_by_bucket(const struct interval_control *control,
+                                 const struct interval_limits *limits, double rate)
+{
+    uint64_t interval = control->interval_bytes;
+    while (interval / 2 >= limits->least_bytes &&
+           samples_rate(control, rate, interval / 2) <= LOWER_ROOM * fill_rate(control, limits) &&
+           bears_a_burst(control, limits, interval / 2))
+        interval /= 2;
+    return interval;
+}
+
+/* Sample again at the longest interval if what refills bears it. The slow rate does not count: it
+ * is still that of before. */
+static void begin_again(struct interval_control *control, const struct interval_limits *limits)
+{
+    double samples = samples_rate(control, control->rate, limits->most_bytes);
+    if (control->step_ms < control->changed_ms + LOWER_PAUSE_MS ||
+        samples > LOWER_ROOM * fill_rate(control, limits))
+        return;
+    change(control, limits->most_bytes, samples);
+    control->is_off = false;
+}
+
 static int lower(struct interval_control *control, const struct interval_limits *limits,
                  uint64_t now_ms)
 {
-    uint64_t half = control->interval_bytes / 2;
     double rate = control->slow_rate > control->rate ? control->slow_rate : control->rate;
     uint64_t interval = lowest_by_store(control, limits, rate);
-    if (interval == control->interval_bytes && half >= limits->least_bytes &&
-        now_ms >= control->lowered_ms + LOWER_PAUSE_MS && control->bucket >= capacity(limits) / 2 &&
-        samples_rate(control, rate, half) <= LOWER_ROOM * fill_rate(control, limits) &&
-        bears_a_burst(control, limits, half))
-        interval = half;
+    if (interval == control->interval_bytes && now_ms >= control->lowered_ms + LOWER_PAUSE_MS &&
+        control->bucket >= capacity(limits) / 2)
+        interval = lowest_by_bucket(control, limits, rate);
     if (interval == control->interval_bytes)
         return 0;
     change(control, interval,
@@ -232,11 +285,14 @@ int interval_control_step(struct interval_control *control, const struct interva
         return 0;
     double seconds = (double)(now_ms - control->step_ms) / 1000;
     uint64_t before = control->interval_bytes;
+    bool was_off = control->is_off;
     measure(control, limits, seconds, samples, bytes);
     control->step_ms = now_ms;
     /* The limits may have changed. */
     control->interval_bytes = allowed(limits, control->interval_bytes);
-    if (!raise(control, limits))
+    if (control->is_off)
+        begin_again(control, limits);
+    else if (!raise(control, limits))
         lower(control, limits, now_ms);
-    return control->interval_bytes != before;
+    return control->interval_bytes != before || control->is_off != was_off;
 }

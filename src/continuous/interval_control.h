@@ -25,8 +25,17 @@
  *          that would use less than half of the budget at one interval, and more than all at the
  *          next, has both in turn.
  *
+ *          Where even the half of that would do, it is lowered to the last interval that does.
+ *   off    when the longest interval takes too much, too: the program is not sampled, and its exact
+ *          counters alone are known. It is sampled again at the longest interval as soon as the
+ * rate of the last seconds allows that.
+ *
  * An interval must also bear the next burst: two seconds at the highest rate of the last hour may
  * not take more than the bucket holds.
+ *
+ * The budget of a program may be divided (budget_split.h), and N change at any time. What a bucket
+ * and a store hold beyond a smaller N is for the others: interval_control_give() and
+ * interval_control_take() move it, so that all of them together use no more than one would.
  *
  * What a program allocates before a request reaches it, about two seconds at the interval in force,
  * can overdraw the bucket. The debt is repaid before the interval is lowered again.
@@ -34,6 +43,7 @@
 #ifndef HEAPPROFD_CONTINUOUS_INTERVAL_CONTROL_H
 #define HEAPPROFD_CONTINUOUS_INTERVAL_CONTROL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct interval_limits {
@@ -43,6 +53,7 @@ struct interval_limits {
 
 struct interval_control {
     uint64_t interval_bytes; /* to use now */
+    bool is_off;             /* not sampled: the longest interval, which this is, takes too much */
     uint64_t begun_ms, step_ms, lowered_ms, changed_ms;
     uint64_t store_ms;              /* when the store was last used, or the beginning */
     double bucket;                  /* samples; below 0: overdrawn */
@@ -54,12 +65,20 @@ struct interval_control {
     double samples_per_hour_lately; /* over the last minutes */
 };
 
-/* Begin with a full bucket. start_bytes: the interval that new processes have. */
+/* Begin with a full bucket and store. start_bytes: the interval that new processes have. */
 void interval_control_begin(struct interval_control *control, const struct interval_limits *limits,
                             uint64_t start_bytes, uint64_t now_ms);
 
 /* Take in what happened since the last step, and choose the interval. Return whether it changed. */
 int interval_control_step(struct interval_control *control, const struct interval_limits *limits,
                           uint64_t now_ms, uint64_t samples, uint64_t bytes);
+
+/* Take away the samples that the bucket and the store hold beyond what these limits allow. Return
+ * their number. */
+double interval_control_give(struct interval_control *control,
+                             const struct interval_limits *limits);
+/* Fill the bucket, then the store, with samples that others gave. Return what has no room. */
+double interval_control_take(struct interval_control *control, const struct interval_limits *limits,
+                             double samples);
 
 #endif

@@ -7,12 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "compare/estimates.h"
+#include "continuous/budget_split.h"
 #include "daemon/processes/process_info.h"
 #include "daemon/session/target_choice.h"
 #include "profile/partial.h"
 #include "util/array.h"
+#include "util/process_cgroup.h"
+#include "util/process_files.h"
+#include "wire/sampling.h"
 
 /* Refused processes that are remembered: those that cannot be profiled may be without number. */
 #define PROCESSES_MAX 4096u
@@ -24,7 +30,7 @@
 
 void programs_init(struct programs *programs, const struct collector_config *config)
 {
-    *programs = (struct programs){.config = config, .share = 1};
+    *programs = (struct programs){.config = config};
 }
 
 static void clear_process(struct known_process *process)
@@ -48,33 +54,61 @@ void programs_clear(struct programs *programs)
 
 /* --- lists --- */
 
-static struct interval_limits limits_of(const struct programs *programs,
-                                        const struct program *program)
+/* Return the limits of a program with a share of its budget. */
+static struct interval_limits limits_with(const struct programs *programs,
+                                          const struct program *program, double share)
 {
     const struct collector_config *config = programs->config;
     double samples_per_hour = program->config != NULL ? program->config->samples_per_hour : 1;
     return (struct interval_limits){
-        .samples_per_hour = fmax(samples_per_hour * programs->share, 1),
+        .samples_per_hour = fmax(samples_per_hour * share, 1),
         .least_bytes = config->least_interval_bytes,
         .most_bytes = config->most_interval_bytes,
     };
 }
 
-/* Return the index of a program, or SIZE_MAX without memory. */
-static size_t find_program(struct programs *programs, const char *section, const char *name)
+static struct interval_limits limits_of(const struct programs *programs,
+                                        const struct program *program)
 {
+    return limits_with(programs, program, program->share * program->cost_share);
+}
+
+/* Set whose a process is, and its unit, its container or its cgroup, whichever is known first; ""
+ * if it has ended. Labels may be the configuration's. */
+static void find_owner(struct program *program, pid_t pid)
+{
+    struct process_status status;
+    struct process_cgroup cgroup;
+    if (process_status_read(pid, &status) < 0)
+        return;
+    snprintf(program->user, sizeof(program->user), "%u", status.uid[0]);
+    process_cgroup_read(&cgroup, pid);
+    const char *place = cgroup.unit[0] != '\0'        ? cgroup.unit
+                        : cgroup.container[0] != '\0' ? cgroup.container
+                                                      : cgroup.path;
+    program->place = XXH3_64bits(place, strlen(place));
+}
+
+/* Return the index of a program, or SIZE_MAX without memory. */
+static size_t find_program(struct programs *programs, const char *section, const char *name,
+                           pid_t pid)
+{
+    struct program made = {.config = collector_config_find(programs->config, section),
+                           .cost_share = 1};
+    snprintf(made.section, sizeof(made.section), "%s", section);
+    snprintf(made.name, sizeof(made.name), "%s", name);
+    find_owner(&made, pid);
     for (size_t i = 0; i < programs->program_count; i++) {
-        if (strcmp(programs->programs[i].section, section) == 0 &&
-            strcmp(programs->programs[i].name, name) == 0)
+        const struct program *program = &programs->programs[i];
+        if (strcmp(program->name, made.name) == 0 && strcmp(program->section, made.section) == 0 &&
+            strcmp(program->user, made.user) == 0 && program->place == made.place)
             return i;
     }
     if (ARRAY_RESERVE(&programs->programs, &programs->program_capacity, programs->program_count,
                       1) < 0)
         return SIZE_MAX;
-    struct program *program = &programs->programs[programs->program_count];
-    *program = (struct program){.config = collector_config_find(programs->config, section)};
-    snprintf(program->section, sizeof(program->section), "%s", section);
-    snprintf(program->name, sizeof(program->name), "%s", name);
+    made.came = ++programs->came;
+    programs->programs[programs->program_count] = made;
     return programs->program_count++;
 }
 
@@ -112,8 +146,8 @@ struct known_process *programs_find_or_add(struct programs *programs, pid_t pid,
     /* A process that became another program has other labels. */
     if (process != NULL && strcmp(process->name, short_name) == 0)
         return process;
-    size_t program = find_program(
-        programs, section[0] != '\0' ? section : find_section(programs, pid), short_name);
+    section = section[0] != '\0' ? section : find_section(programs, pid);
+    size_t program = find_program(programs, section, short_name, pid);
     if (program == SIZE_MAX || programs->process_count >= PROCESSES_MAX ||
         (process == NULL && ARRAY_RESERVE(&programs->processes, &programs->process_capacity,
                                           programs->process_count, 1) < 0))
@@ -195,18 +229,176 @@ void programs_take_lent(struct programs *programs, pid_t pid, const char *name, 
     clear_progress(process);
 }
 
-void programs_step(struct programs *programs, uint64_t now_ms)
+/* --- budgets --- */
+
+/* Return whether the program cannot use its part: it has few samples at the finest interval. An
+ * eighth of the part, of which a quiet one has a quarter. */
+static bool is_quiet(const struct programs *programs, const struct program *program)
+{
+    struct interval_limits limits = limits_of(programs, program);
+    double few = limits.samples_per_hour / (program->is_quiet ? 2 : 8);
+    return program->control.interval_bytes == limits.least_bytes &&
+           program->control.samples_per_hour_lately < few;
+}
+
+static void note_parts(struct programs *programs)
 {
     for (size_t i = 0; i < programs->program_count; i++) {
         struct program *program = &programs->programs[i];
+        bool has_part = program->processes > 0, quiet = has_part && is_quiet(programs, program);
+        programs->must_split |= has_part != program->has_part || quiet != program->is_quiet;
+        program->has_part = has_part;
+        program->is_quiet = quiet;
+    }
+}
+
+static bool is_same_budget(const struct program *one, const struct program *other)
+{
+    return strcmp(one->section, other->section) == 0 && strcmp(one->name, other->name) == 0;
+}
+
+static int compare_budgets(const void *left, const void *right)
+{
+    const struct program *a = *(struct program *const *)left, *b = *(struct program *const *)right;
+    int order = strcmp(a->section, b->section);
+    if (order == 0)
+        order = strcmp(a->name, b->name);
+    return order != 0 ? order : a->came < b->came ? -1 : 1;
+}
+
+/* Give each program its new share, and what some hold beyond theirs to others: to newcomers first,
+ * which begin with nothing. Only the first of all begins with what the budget has. */
+static void share_out(const struct programs *programs, struct program *const *budget, size_t count,
+                      uint64_t now_ms)
+{
+    double given = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct interval_limits limits = limits_of(programs, budget[i]);
+        if (budget[i]->control.interval_bytes != 0)
+            given += interval_control_give(&budget[i]->control, &limits);
+    }
+    for (int turn = 0; turn < 2; turn++) {
+        for (size_t i = 0; i < count; i++) {
+            struct interval_limits limits = limits_of(programs, budget[i]);
+            struct interval_control *control = &budget[i]->control;
+            bool is_new = control->interval_bytes == 0;
+            if (is_new) {
+                interval_control_begin(control, &limits, programs->config->start_interval_bytes,
+                                       now_ms - 1000);
+                if (count > 1)
+                    control->bucket = control->store = 0;
+            }
+            if (budget[i]->has_part && is_new == (turn == 0))
+                given = interval_control_take(control, &limits, given);
+        }
+    }
+}
+
+/* Divide the budget of programs of one section and name. `parts` has room for all. */
+static void split_budget(struct programs *programs, struct program **budget, size_t count,
+                         struct budget_part *parts, uint64_t now_ms)
+{
+    size_t part_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct program *program = budget[i];
+        if (program->has_part)
+            parts[part_count++] = (struct budget_part){.user = program->user,
+                                                       .came = program->came,
+                                                       .is_quiet = program->is_quiet,
+                                                       .index = i};
+    }
+    if (part_count == 0)
+        return; /* it is kept for those who may come back */
+    budget_split(parts, part_count);
+    for (size_t i = 0; i < count; i++)
+        budget[i]->share = 0;
+    for (size_t i = 0; i < part_count; i++)
+        budget[parts[i].index]->share = parts[i].share;
+    share_out(programs, budget, count, now_ms);
+}
+
+static void split_budgets(struct programs *programs, uint64_t now_ms)
+{
+    size_t count = programs->program_count;
+    struct program **order = calloc(count + 1, sizeof(struct program *));
+    struct budget_part *parts = calloc(count + 1, sizeof(*parts));
+    for (size_t i = 0; i < count && order != NULL; i++)
+        order[i] = &programs->programs[i];
+    if (order != NULL && parts != NULL) {
+        qsort(order, count, sizeof(struct program *), compare_budgets);
+        for (size_t first = 0, next; first < count; first = next) {
+            next = first + 1;
+            while (next < count && is_same_budget(order[first], order[next]))
+                next++;
+            split_budget(programs, order + first, next - first, parts, now_ms);
+        }
+        programs->must_split = false;
+    }
+    free(order);
+    free(parts);
+}
+
+void programs_step(struct programs *programs, uint64_t now_ms)
+{
+    note_parts(programs);
+    if (programs->must_split)
+        split_budgets(programs, now_ms);
+    for (size_t i = 0; i < programs->program_count; i++) {
+        struct program *program = &programs->programs[i];
         struct interval_limits limits = limits_of(programs, program);
-        if (program->control.interval_bytes == 0)
-            interval_control_begin(&program->control, &limits,
-                                   programs->config->start_interval_bytes, now_ms - 1000);
         if (program->processes > 0)
             program->seen_ms = now_ms;
-        interval_control_step(&program->control, &limits, now_ms, program->samples, program->bytes);
+        if (program->control.interval_bytes != 0)
+            interval_control_step(&program->control, &limits, now_ms, program->samples,
+                                  program->bytes);
         program->samples = program->bytes = 0;
+    }
+}
+
+uint64_t programs_interval_of(const struct program *program)
+{
+    return program->control.is_off ? SAMPLING_NEVER_BYTES : program->control.interval_bytes;
+}
+
+/* --- cost --- */
+
+static int compare_users(const void *left, const void *right)
+{
+    const struct program *a = *(struct program *const *)left, *b = *(struct program *const *)right;
+    return strcmp(a->user, b->user);
+}
+
+struct programs_cost_shares programs_cost_shares(const struct programs *programs)
+{
+    struct programs_cost_shares shares = {.user = "", .of_user = 1, .least = 1};
+    double most = -1, samples = 0;
+    size_t count = 0;
+    const struct program **order = calloc(programs->program_count + 1, sizeof(*order));
+    for (size_t i = 0; i < programs->program_count && order != NULL; i++)
+        if (programs->programs[i].processes > 0 && programs->programs[i].left_out[0] == '\0')
+            order[count++] = &programs->programs[i];
+    if (count > 0)
+        qsort(order, count, sizeof(*order), compare_users);
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = i == 0 || strcmp(order[i]->user, order[i - 1]->user) != 0;
+        samples = (is_new ? 0 : samples) + order[i]->control.samples_per_hour_lately;
+        shares.least = fmin(shares.least, order[i]->cost_share);
+        if (samples <= most)
+            continue;
+        most = samples;
+        shares.user = order[i]->user;
+        shares.of_user = order[i]->cost_share;
+    }
+    free(order);
+    return shares;
+}
+
+void programs_scale_cost(struct programs *programs, const char *user, double factor)
+{
+    for (size_t i = 0; i < programs->program_count; i++) {
+        struct program *program = &programs->programs[i];
+        if (user == NULL || strcmp(program->user, user) == 0)
+            program->cost_share = fmin(program->cost_share * factor, 1);
     }
 }
 
@@ -232,12 +424,14 @@ void programs_reload(struct programs *programs)
         struct program *program = &programs->programs[i];
         program->config = collector_config_find(programs->config, program->section);
     }
+    programs->must_split = true;
     for (size_t i = 0; i < programs->process_count; i++) {
         struct known_process *process = &programs->processes[i];
         const char *section = find_section(programs, process->pid);
         /* One that has ended keeps its labels, for its last period. */
-        size_t program =
-            section[0] != '\0' ? find_program(programs, section, process->name) : SIZE_MAX;
+        size_t program = section[0] != '\0'
+                             ? find_program(programs, section, process->name, process->pid)
+                             : SIZE_MAX;
         if (program == SIZE_MAX)
             continue;
         process->program = program;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes that the collector knows, the programs that they belong to, and the interval of
- * each program. A program is what a section [program NAME] chooses under one name: its processes
- * share a budget and an interval (interval_control.h).
+ * each program. A program is what a section [program NAME] chooses under one name, of one user and
+ * in one place (unit, container or cgroup): its processes share an interval (interval_control.h).
+ * Programs of one section and name share a budget (budget_split.h). So whoever starts programs
+ * under another's name has an own interval, and takes no more than a newcomer's part.
  */
 #ifndef HEAPPROFD_CONTINUOUS_PROGRAMS_H
 #define HEAPPROFD_CONTINUOUS_PROGRAMS_H
@@ -22,6 +24,13 @@
 
 struct program {
     char section[PROGRAM_NAME_BYTES_MAX], name[PROGRAM_NAME_BYTES_MAX];
+    char user[16];     /* a number; "": unknown, it ended at once */
+    uint64_t place;    /* hash of the unit, the container or the cgroup; 0: unknown */
+    uint64_t came;     /* order of coming */
+    bool has_part;     /* of the budget: it has processes */
+    bool is_quiet;     /* as in budget_split.h */
+    double share;      /* of the budget */
+    double cost_share; /* of that, 0 to 1: less if its user costs too much (cost_control.h) */
     const struct program_config *config; /* NULL: the section is unknown */
     struct interval_control control;
     uint64_t samples, bytes; /* since the last step */
@@ -45,7 +54,7 @@ struct known_process {
     /* By the last dump. */
     int64_t since_ns, last_dump_ns;
     struct memory_unexplained unexplained; /* of_bytes 0: unknown */
-    struct collector_heap *heaps; /* names are malloc'd */
+    struct collector_heap *heaps;          /* names are malloc'd */
     size_t heap_count, heap_capacity;
     struct collector_loss *losses;
     size_t loss_count, loss_capacity;
@@ -62,7 +71,8 @@ struct programs {
     size_t process_count, process_capacity;
     struct collector_program *status; /* for programs_status() */
     size_t status_capacity;
-    double share; /* of each budget that is used, 0 to 1: less if the machine's bound is reached */
+    uint64_t came; /* programs so far */
+    bool must_split;
 };
 
 void programs_init(struct programs *programs, const struct collector_config *config);
@@ -94,6 +104,19 @@ struct known_process *programs_find_or_add(struct programs *programs, pid_t pid,
                                            const char *section);
 
 struct program *programs_of(struct programs *programs, const struct known_process *process);
+
+/* Return the interval to ask of the program's processes: one without samples if it is off. */
+uint64_t programs_interval_of(const struct program *program);
+
+/* The shares that are left of the budgets of the user whose programs have most samples, and of the
+ * user who has least left. */
+struct programs_cost_shares {
+    const char *user; /* a number: whose programs have most; "": unknown */
+    double of_user, least;
+};
+struct programs_cost_shares programs_cost_shares(const struct programs *programs);
+/* Multiply the shares of a user's programs, or everybody's (NULL), to `most` 1. */
+void programs_scale_cost(struct programs *programs, const char *user, double factor);
 
 /* Leave out the program with the most samples. Return its name, or NULL if none is left. */
 const char *programs_leave_out(struct programs *programs, const char *reason);

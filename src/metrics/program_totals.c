@@ -108,6 +108,23 @@ static int take_process(struct process_figures *to, const struct collector_progr
     return 0;
 }
 
+/* Return what the process had when it was last seen; NULL: it was not. Its profile had perhaps no
+ * known beginning then. */
+static const struct process_figures *find_process(const struct program_totals *totals,
+                                                  const struct process_figures *now)
+{
+    struct process_figures wanted = {.pid = now->pid, .since_ns = now->since_ns};
+    const struct process_figures *found = NULL;
+    if (totals->process_count > 0)
+        found = bsearch(&wanted, totals->processes, totals->process_count, sizeof(wanted),
+                        compare_processes);
+    wanted.since_ns = 0;
+    if (totals->process_count > 0 && found == NULL)
+        found = bsearch(&wanted, totals->processes, totals->process_count, sizeof(wanted),
+                        compare_processes);
+    return found;
+}
+
 static struct process_figures *take_processes(const struct collector_status *status)
 {
     struct process_figures *processes = calloc(status->program_count + 1, sizeof(*processes));
@@ -184,8 +201,11 @@ static struct program_heap *heap_of(struct program_total *total, const char *of_
     struct program_heap *heap = &total->heaps[total->heap_count];
     if (total->heap_count > PROGRAM_HEAPS_MAX)
         return &total->heaps[PROGRAM_HEAPS_MAX];
-    *heap = (struct program_heap){
-        .counters = {NAN, NAN}, .live_bytes = NAN, .live_count = NAN, .low_squares = NAN, .high_squares = NAN};
+    *heap = (struct program_heap){.counters = {NAN, NAN},
+                                  .live_bytes = NAN,
+                                  .live_count = NAN,
+                                  .low_squares = NAN,
+                                  .high_squares = NAN};
     strcpy(heap->name, total->heap_count < PROGRAM_HEAPS_MAX ? name : PROGRAM_TOTALS_OTHERS);
     total->heap_count++;
     return heap;
@@ -297,10 +317,7 @@ int program_totals_update(struct program_totals *totals, const struct collector_
         begin_now(&totals->items[i]);
     for (size_t i = 0; i < status->program_count; i++)
         add_program(total_of(totals, &status->programs[i]), &status->programs[i], &processes[i],
-                    totals->process_count == 0
-                        ? NULL
-                        : bsearch(&processes[i], totals->processes, totals->process_count,
-                                  sizeof(*processes), compare_processes));
+                    find_process(totals, &processes[i]));
     forget_old(totals, now_ms);
     free_processes(totals->processes, totals->process_count);
     qsort(processes, status->program_count, sizeof(*processes), compare_processes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The control law of sampling intervals on simulated programs: a step a second, samples drawn with
- * the client's rule, and requests that reach the program a second late, with a sample.
+ * the client's rule, and requests that reach the program a second late, with a sample or when it
+ * has allocated some more. How budgets are divided among users; the law of the daemon's own cost.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 #include <math.h>
 
+#include "continuous/budget_split.h"
 #include "continuous/cost_control.h"
 #include "continuous/interval_control.h"
 
@@ -22,7 +24,10 @@
 #define RUNS 8
 #define BUDGET 20000.0
 #define LEAST UINT64_C(4096)
+#define MOST (LEAST << 20)
 #define START (UINT64_C(128) << 10)
+#define UNANSWERED 64 /* samples of an interval before the first request */
+#define LOOK_BYTES 262144 /* the program looks for requests after so many at most */
 
 static uint64_t state = 1;
 
@@ -79,7 +84,7 @@ struct outcome {
 static struct outcome simulate(enum shape shape, double rate, double size)
 {
     static double drawn[HOURS * HOUR_S + 1];
-    const struct interval_limits limits = {BUDGET, LEAST, LEAST << 24};
+    const struct interval_limits limits = {BUDGET, LEAST, MOST};
     struct interval_control control;
     struct outcome outcome = {.shortest_bytes = UINT64_MAX};
     double hour = 0, total = 0;
@@ -96,11 +101,11 @@ static struct outcome simulate(enum shape shape, double rate, double size)
         outcome.most_in_hour = fmax(outcome.most_in_hour, hour);
         outcome.most_in_two_seconds =
             fmax(outcome.most_in_two_seconds, drawn[second] + drawn[second - 1]);
-        if (samples > 0) /* the program looks for requests then */
+        if (samples > 0 || bytes >= LOOK_BYTES)
             in_force = asked;
         int changed = interval_control_step(&control, &limits, (uint64_t)second * 1000, samples,
                                             (uint64_t)bytes);
-        asked = control.interval_bytes;
+        asked = control.is_off ? UINT64_MAX >> 1 : control.interval_bytes;
         outcome.first_10_s = second == 10 ? total : outcome.first_10_s;
         outcome.first_150_s = second == 150 ? total : outcome.first_150_s;
         outcome.first_hour = second == HOUR_S ? total : outcome.first_hour;
@@ -211,7 +216,7 @@ static void test_begins_fine(void **context)
 static void test_follows_the_program(void **context)
 {
     (void)context;
-    const struct interval_limits limits = {BUDGET, LEAST, LEAST << 24};
+    const struct interval_limits limits = {BUDGET, LEAST, MOST};
     struct interval_control control;
     interval_control_begin(&control, &limits, START, 0);
     /* 40,000 samples come at once: the next second's interval must be far larger. */
@@ -229,36 +234,233 @@ static void test_follows_the_program(void **context)
     assert_int_equal(control.interval_bytes, LEAST);
 }
 
+
+/* --- the budget of a name, and those who ask for it --- */
+
+static double sum_of(const struct budget_part *parts, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += parts[i].share;
+    return sum;
+}
+
+static double share_of(const struct budget_part *parts, size_t count, uint64_t came)
+{
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].came == came)
+            return parts[i].share;
+    fail_msg("nobody came as %d", (int)came);
+    return 0;
+}
+
+static void test_newcomers_take_no_more_than_the_rest(void **context)
+{
+    enum { MANY = 2000 };
+    static struct budget_part parts[MANY];
+    static char users[MANY][8];
+    (void)context;
+    for (size_t count = 1; count <= MANY; count = count * 3 / 2 + 1) {
+        for (size_t i = 0; i < count; i++) {
+            snprintf(users[i], sizeof(users[i]), "%zu", (i * 7919) % MANY); /* not in order */
+            parts[i] = (struct budget_part){.user = users[i], .came = i + 1, .index = i};
+        }
+        budget_split(parts, count);
+        assert_true(fabs(sum_of(parts, count) - 1) < 1e-9);
+        /* What the first three keep, whatever number comes. */
+        assert_true(share_of(parts, count, 1) >= 0.5);
+        assert_true(count < 2 || share_of(parts, count, 2) >= 1.0 / 6);
+        assert_true(count < 3 || share_of(parts, count, 3) >= 1.0 / 12);
+    }
+    /* One user's many places are one user. */
+    for (size_t i = 0; i < MANY; i++)
+        parts[i] = (struct budget_part){.user = i == 1 ? "a" : "b", .came = i + 1};
+    budget_split(parts, MANY);
+    assert_true(fabs(share_of(parts, MANY, 2) - 1.0 / 3) < 1e-9);
+    assert_true(share_of(parts, MANY, 1) >= 1.0 / 3); /* half of two thirds */
+    assert_true(fabs(sum_of(parts, MANY) - 1) < 1e-9);
+}
+
+static void test_who_needs_little_lends(void **context)
+{
+    (void)context;
+    struct budget_part parts[] = {{.user = "a", .came = 1, .is_quiet = true},
+                                  {.user = "b", .came = 2}};
+    budget_split(parts, 2);
+    assert_true(share_of(parts, 2, 2) > 0.8);
+    assert_true(share_of(parts, 2, 1) > 1.0 / 7);
+    assert_true(fabs(sum_of(parts, 2) - 1) < 1e-9);
+    /* If both are quiet, nobody needs it. */
+    parts[0].is_quiet = parts[1].is_quiet = true;
+    budget_split(parts, 2);
+    assert_true(share_of(parts, 2, 1) > 0.6);
+}
+
+struct neighbour {
+    struct interval_control control;
+    struct interval_limits limits;
+    double rate, size;
+    uint64_t in_force, asked;
+    bool is_first; /* second of the process */
+};
+
+/* Return the samples of a process's first second: its interval doubles after each UNANSWERED. */
+static double draw_first_second(struct neighbour *one)
+{
+    double samples = 0, rest = one->rate, interval = (double)one->in_force;
+    for (; rest > UNANSWERED * interval; interval *= 2) {
+        samples += UNANSWERED;
+        rest -= UNANSWERED * interval;
+    }
+    one->in_force = (uint64_t)interval;
+    return samples + floor(rest / interval);
+}
+
+static double draw_second(struct neighbour *one, uint64_t now_ms)
+{
+    double p = 1 - exp(-one->size / (double)one->in_force);
+    uint64_t samples = poisson(one->rate / one->size * p);
+    if (one->is_first)
+        samples = (uint64_t)draw_first_second(one);
+    else
+        one->in_force = one->asked;
+    one->is_first = false;
+    interval_control_step(&one->control, &one->limits, now_ms, samples, (uint64_t)one->rate);
+    one->asked = one->control.is_off ? UINT64_MAX >> 1 : one->control.interval_bytes;
+    return (double)samples;
+}
+
+/* A program alone uses all of its budget. From the second hour on another user's takes a part of it
+ * for half an hour: no hour has more samples than the budget, the first keeps its half, and what it
+ * had before it has again after a period. */
+static void test_a_neighbour_has_a_part(void **context)
+{
+    static double drawn[6 * HOUR_S];
+    double rate_of_other[] = {1e6, 3e8, 6e11};
+    (void)context;
+    for (size_t run = 0; run < 3; run++) {
+        struct neighbour a = {.rate = 3e6, .size = 500, .in_force = START, .asked = START};
+        struct neighbour b = {.rate = rate_of_other[run], .size = 5000,
+                              .in_force = START, .asked = START, .is_first = true};
+        double hour = 0, most = 0, of_a = 0, beside = 0;
+        uint64_t alone_bytes = 0, worst_bytes = 0;
+        a.limits = (struct interval_limits){BUDGET, LEAST, MOST};
+        interval_control_begin(&a.control, &a.limits, START, 0);
+        for (int second = 1; second < 6 * HOUR_S; second++) {
+            bool with_b = second >= 2 * HOUR_S && second < 2 * HOUR_S + HOUR_S / 2;
+            bool changes = second == 2 * HOUR_S || second == 2 * HOUR_S + HOUR_S / 2;
+            uint64_t now_ms = (uint64_t)second * 1000;
+            struct budget_part parts[] = {{.user = "a", .came = 1}, {.user = "b", .came = 2}};
+            budget_split(parts, with_b ? 2 : 1);
+            a.limits.samples_per_hour = BUDGET * parts[0].share;
+            b.limits = (struct interval_limits){with_b ? BUDGET * parts[1].share : 1, LEAST, MOST};
+            if (changes) {
+                double given = interval_control_give(&a.control, &a.limits);
+                if (with_b) {
+                    interval_control_begin(&b.control, &b.limits, b.asked, now_ms - 1000);
+                    b.control.bucket = b.control.store = 0;
+                    given = interval_control_take(&b.control, &b.limits, given);
+                } else {
+                    given += interval_control_give(&b.control, &b.limits);
+                }
+                interval_control_take(&a.control, &a.limits, given);
+            }
+            double samples = draw_second(&a, now_ms);
+            of_a += with_b ? samples : 0;
+            double others = with_b ? draw_second(&b, now_ms) : 0;
+            beside += others;
+            drawn[second] = samples + others;
+            hour += drawn[second] - (second > HOUR_S ? drawn[second - HOUR_S] : 0);
+            most = fmax(most, hour);
+            if (second == 2 * HOUR_S - 1)
+                alone_bytes = a.asked;
+            if (second >= 2 * HOUR_S && a.asked > worst_bytes)
+                worst_bytes = a.asked;
+        }
+        print_message("%g B/s beside 3 MB/s: a has %.0f samples in half an hour, b %.0f; %.0f in an hour; interval "
+                      "%.0f, at most %.0f\n",
+                      b.rate, of_a, beside, most, (double)alone_bytes, (double)worst_bytes);
+        assert_true(most <= BUDGET);
+        assert_true(of_a >= BUDGET / 2 / 2 / 2); /* half of its half */
+        assert_true(worst_bytes <= 4 * alone_bytes);
+    }
+}
+
+/* Beyond the longest interval a program is not sampled. It is again as soon as it allocates less. */
+static void test_is_off_beyond_the_longest_interval(void **context)
+{
+    (void)context;
+    struct neighbour one = {.limits = {BUDGET, LEAST, MOST}, .size = 1000, .in_force = START, .asked = START};
+    interval_control_begin(&one.control, &one.limits, START, 0);
+    double samples[3] = {0};
+    for (int second = 1; second <= 3 * 600; second++) {
+        int part = (second - 1) / 600;
+        one.rate = part == 1 ? 1e12 : 1e7;
+        double drawn = draw_second(&one, (uint64_t)second * 1000);
+        samples[part] += second % 600 > 3 || part != 1 ? drawn : 0;
+        assert_true(one.control.interval_bytes <= MOST);
+        assert_true(one.control.is_off == (part == 1) || second % 600 < 60);
+    }
+    assert_true(samples[0] > 100);
+    assert_true(samples[1] < 100);
+    /* Within a period of the end it is sampled, though not finely: it had a debt, and may burst. */
+    assert_false(one.control.is_off);
+}
+
+static void check_cost(struct cost_control *control, struct cost_seen *seen, uint64_t now_ms, enum cost_verdict wanted)
+{
+    enum cost_verdict verdict = cost_control_step(control, seen, now_ms);
+    assert_int_equal(verdict, wanted);
+    if (verdict == COST_LESS)
+        seen->share = seen->least_share = seen->share / 2;
+    if (verdict == COST_MORE)
+        seen->share = seen->least_share = fmin(seen->share * COST_GROWTH, 1);
+}
+
 static void test_own_cost(void **context)
 {
     (void)context;
     struct cost_control control;
+    struct cost_seen seen = {.cpu_share = 1, .cpu_bound = 0.005, .share = 1, .least_share = 1};
     uint64_t now_ms = 0;
     cost_control_begin(&control, now_ms);
-    assert_int_equal(cost_control_step(&control, 1, 0.005, 0, 0, now_ms), COST_FINE);
+    check_cost(&control, &seen, now_ms, COST_FINE);
+    seen.cpu_share = 0.006;
     for (int i = 0; i < 5; i++) {
         now_ms += COST_PAUSE_MS;
-        assert_int_equal(cost_control_step(&control, 0.006, 0.005, 0, 0, now_ms), COST_LESS);
-        assert_int_equal(cost_control_step(&control, 0.006, 0.005, 0, 0, now_ms + 1), COST_FINE);
+        check_cost(&control, &seen, now_ms, COST_LESS);
+        check_cost(&control, &seen, now_ms + 1, COST_FINE);
     }
     now_ms += COST_PAUSE_MS;
-    assert_int_equal(cost_control_step(&control, 0.004, 0.005, 2, 1, now_ms), COST_LEAVE_OUT);
+    seen = (struct cost_seen){0.004, 0.005, 2, 1, seen.share, seen.least_share};
+    check_cost(&control, &seen, now_ms, COST_LEAVE_OUT);
     assert_true(control.is_memory);
     /* Between "well below" and the bound nothing changes: no oscillation. */
     now_ms += COST_PAUSE_MS;
-    assert_int_equal(cost_control_step(&control, 0.004, 0.005, 0, 1, now_ms), COST_FINE);
+    seen.memory_bytes = 0;
+    check_cost(&control, &seen, now_ms, COST_FINE);
     int steps = 0;
-    while (control.share < 1) {
+    seen.cpu_share = 0.001;
+    while (seen.share < 1) {
         now_ms += COST_PAUSE_MS;
-        assert_int_equal(cost_control_step(&control, 0.001, 0.005, 0, 1, now_ms), COST_MORE);
+        check_cost(&control, &seen, now_ms, COST_MORE);
         steps++;
     }
     assert_in_range(steps, 10, 30);
     now_ms += COST_EMERGENCY_MS;
-    assert_int_equal(cost_control_step(&control, 0.001, 0.005, 3, 1, now_ms), COST_LEAVE_OUT);
+    seen.memory_bytes = 3;
+    check_cost(&control, &seen, now_ms, COST_LEAVE_OUT);
+    /* Twice a small bound of processor time is no emergency: the start takes that. */
+    now_ms += COST_EMERGENCY_MS;
+    seen.memory_bytes = 0;
+    seen.cpu_share = 0.1;
+    check_cost(&control, &seen, now_ms, COST_FINE);
+    seen.cpu_share = 0.25;
+    check_cost(&control, &seen, now_ms, COST_LEAVE_OUT);
     /* What is unknown is no reason. */
     now_ms += COST_PAUSE_MS;
-    assert_int_equal(cost_control_step(&control, NAN, 0.005, 0, 0, now_ms), COST_FINE);
+    seen = (struct cost_seen){.cpu_share = NAN, .cpu_bound = 0.005, .share = 1, .least_share = 1};
+    check_cost(&control, &seen, now_ms, COST_FINE);
 }
 
 /* The start costs more than the bound. Dumps wait for it, not for ever, and the bound holds. */
@@ -300,6 +502,10 @@ int main(void)
         cmocka_unit_test(test_converges_and_stays),
         cmocka_unit_test(test_begins_fine),
         cmocka_unit_test(test_follows_the_program),
+        cmocka_unit_test(test_newcomers_take_no_more_than_the_rest),
+        cmocka_unit_test(test_who_needs_little_lends),
+        cmocka_unit_test(test_a_neighbour_has_a_part),
+        cmocka_unit_test(test_is_off_beyond_the_longest_interval),
         cmocka_unit_test(test_own_cost),
         cmocka_unit_test(test_dumps_wait_for_their_processor_time),
     };
