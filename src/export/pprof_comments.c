@@ -105,6 +105,26 @@ bool pprof_has_intervals(const struct profile_heap *heap)
     return several;
 }
 
+/* Write what the file is about: a heap of a process, or a sum over the heaps of several. */
+static void put_subject(const struct writer *writer, const struct profile_process *process,
+                        const struct profile_heap *heap)
+{
+    char subject[64];
+    if (process->mean_processes > 0)
+        snprintf(subject, sizeof(subject), "sum over %.2f processes on average",
+                 process->mean_processes);
+    else
+        snprintf(subject, sizeof(subject), "process %d", process->pid);
+    if (pprof_has_intervals(heap))
+        put(writer, "%s, heap %s, sampling intervals from %" PRIu64 " to %" PRIu64 " bytes",
+            subject, heap->name,
+            heap->first_interval_bytes != 0 ? heap->first_interval_bytes : heap->interval_bytes,
+            heap->interval_bytes);
+    else
+        put(writer, "%s, heap %s, sampling interval %" PRIu64 " bytes", subject, heap->name,
+            heap->interval_bytes);
+}
+
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
                     const struct profile_dump *dump, pprof_comment_function *write, void *context)
 {
@@ -113,14 +133,7 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
     const struct trace_heap_dump *status = &heap->status;
     if (*process->command != '\0')
         put(writer, "command: %s", process->command);
-    if (pprof_has_intervals(heap))
-        put(writer, "process %d, heap %s, sampling intervals from %" PRIu64 " to %" PRIu64 " bytes",
-            process->pid, heap->name,
-            heap->first_interval_bytes != 0 ? heap->first_interval_bytes : heap->interval_bytes,
-            heap->interval_bytes);
-    else
-        put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
-            heap->name, heap->interval_bytes);
+    put_subject(writer, process, heap);
     put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
     put_unexplained(writer, dump);
@@ -156,8 +169,7 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
     const struct profile_process *process = &profile->processes[heap->process];
     if (!period->for_others && *process->command != '\0')
         put(writer, "command: %s", process->command);
-    put(writer, "process %d, heap %s, sampling interval %" PRIu64 " bytes", process->pid,
-        heap->name, period->interval_bytes);
+    put_subject(writer, process, heap, period->interval_bytes);
     if (!period->for_others)
         put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);

@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -301,7 +302,8 @@ static void take_comment(struct pprof_reading *reading, const char *text)
 {
     struct heap_figures_head *head = &reading->head;
     uint64_t bytes, calls;
-    int pid, at = 0;
+    double processes = 0;
+    int pid = 0, at = 0;
     if (strncmp(text, "command: ", 9) == 0)
         head->command = text + 9;
     else if (strncmp(text, "end of the process: ", 20) == 0)
@@ -313,12 +315,15 @@ static void take_comment(struct pprof_reading *reading, const char *text)
         head->exact_bytes = bytes;
         head->exact_calls = calls;
         head->has_exact = true;
-    } else if (sscanf(text, "process %d, heap %n", &pid, &at) == 1 && at > 0) {
+    } else if ((sscanf(text, "process %d, heap %n", &pid, &at) == 1 && at > 0) ||
+               (sscanf(text, "sum over %lf processes on average, heap %n", &processes, &at) == 1 &&
+                at > 0)) {
         const char *end = NULL;
         for (const char *next = text + at; (next = strstr(next, ", sampling interval")) != NULL;
              next++)
             end = next;
         head->pid = pid;
+        head->mean_processes = isfinite(processes) ? fmax(processes, 0) : 0;
         /* Of several intervals, each sample has its own margins. */
         reading->has_sampling = end != NULL && sscanf(end, ", sampling intervals from %" SCNu64,
                                                       &head->first_interval_bytes) == 1;

@@ -8,6 +8,7 @@
 
 #include "util/array.h"
 #include "util/utf8.h"
+#include "wire/sampling.h"
 
 /* What a process had when it was last seen: counters get what it has more. */
 struct process_figures {
@@ -214,7 +215,7 @@ static struct program_heap *heap_of(struct program_total *total, const char *of_
 /* Forget figures of processes that ran before. */
 static void begin_now(struct program_total *total)
 {
-    total->processes = total->measured = total->unprofiled = 0;
+    total->processes = total->measured = total->unprofiled = total->unsampled = 0;
     total->interval_bytes = COLLECTOR_UNKNOWN;
     total->unexplained_bytes = NAN;
     total->oldest_dump_ns = 0;
@@ -274,7 +275,10 @@ static void add_program(struct program_total *total, const struct collector_prog
     if (is_measured &&
         (total->oldest_dump_ns == 0 || program->last_dump_ns < total->oldest_dump_ns))
         total->oldest_dump_ns = program->last_dump_ns;
-    if (program->interval_bytes != COLLECTOR_UNKNOWN && program->interval_bytes > 0 &&
+    bool is_off =
+        program->interval_bytes != COLLECTOR_UNKNOWN && sampling_is_off(program->interval_bytes);
+    total->unsampled += is_off;
+    if (program->interval_bytes != COLLECTOR_UNKNOWN && program->interval_bytes > 0 && !is_off &&
         (total->interval_bytes == COLLECTOR_UNKNOWN ||
          program->interval_bytes > total->interval_bytes))
         total->interval_bytes = program->interval_bytes;

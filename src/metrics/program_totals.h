@@ -46,7 +46,8 @@ struct program_total {
     uint64_t samples;                /* COLLECTOR_UNKNOWN: no process has said */
     uint64_t losses[TRACE_LOSS_IDS]; /* flags: the number of profiles that they hold for */
     /* Of the processes now. */
-    size_t processes, measured, unprofiled; /* all; with a dump; with a problem */
+    /* All; with a dump; with a problem; with too many allocations to be sampled. */
+    size_t processes, measured, unprofiled, unsampled;
     uint64_t interval_bytes;                /* the largest; COLLECTOR_UNKNOWN */
     double unexplained_bytes;               /* NAN: unknown */
     int64_t oldest_dump_ns;                 /* of those that are measured; 0: none */

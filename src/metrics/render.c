@@ -93,6 +93,11 @@ static double unprofiled_of(const struct program_total *total)
     return (double)total->unprofiled;
 }
 
+static double unsampled_of(const struct program_total *total)
+{
+    return (double)total->unsampled;
+}
+
 static double samples_of(const struct program_total *total)
 {
     return known(total->samples);
@@ -125,6 +130,10 @@ static const struct {
     {{"heapprofd_processes_unprofiled", "", false,
       "Processes of these that cannot be profiled; heap_profile status says why."},
      unprofiled_of},
+    {{"heapprofd_processes_unsampled", "", false,
+      "Processes of these that allocate more than their budget allows to sample: they are counted "
+      "only."},
+     unsampled_of},
     {{"heapprofd_samples", "", true, "Sampled allocations."}, samples_of},
     {{"heapprofd_sampling_interval_bytes", "bytes", false,
       "Bytes between two samples, on average: the largest of the processes."},

@@ -222,7 +222,8 @@ struct profile_process {
     /* The trace processor's name: a single argument ends at a blank. */
     const char *title; /* NULL: the first argument */
     uint64_t image;    /* which program of this pid; 0: unknown */
-    /* Not 0: this stands for so many processes, on average, and its pid is only a number. */
+    /* Not 0: this stands for so many processes, on average, and its pid is only a number: show
+     * profile_shown_pid(). */
     double mean_processes;
     struct profile_memory_point *timeline;
     size_t timeline_count;
@@ -386,6 +387,12 @@ struct profile_place {
 };
 struct profile_place profile_place_of(const struct profile *profile,
                                       const struct profile_heap *heap, uint32_t mapping);
+
+/* Return the pid of a process; 0: unknown, or a sum over processes has none. */
+static inline int32_t profile_shown_pid(const struct profile_process *process)
+{
+    return process->mean_processes > 0 ? 0 : process->pid;
+}
 
 /* Return whether the profile has the time that the dump covers: files of other profilers may not.
  */

@@ -11,11 +11,20 @@
 #ifndef HEAPPROFD_WIRE_SAMPLING_H
 #define HEAPPROFD_WIRE_SAMPLING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* malloc's interval if the session does not profile it: a sample in 36 petabytes, which the daemon
  * ignores. */
 #define SAMPLING_NEVER_BYTES (UINT64_C(1) << 55)
+
+/* From here on an interval means that nothing is sampled: continuous mode asks for one (the largest
+ * that the wire has) if a program allocates more than its budget allows. */
+#define SAMPLING_OFF_BYTES (UINT64_C(1) << 50)
+static inline bool sampling_is_off(uint64_t interval_bytes)
+{
+    return interval_bytes >= SAMPLING_OFF_BYTES;
+}
 
 /* Return T ln 100: beyond it p exceeds 99 %, and certainty costs less than the variance. */
 static inline uint64_t sampling_certain_bytes(uint64_t interval_bytes)

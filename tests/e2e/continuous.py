@@ -763,6 +763,61 @@ def test_leaves_out_what_costs_too_much():
         check(process.end() == 0 and other.end() == 0, "a program failed")
 
 
+def test_a_neighbour_has_a_budget_of_its_own():
+    """Another user starts busy programs under the name of a service: the service is sampled as before, no more samples
+    come than the budget has, and what cannot be sampled is counted."""
+    need_root()
+    name, budget, longest = own_name("service"), 20000, 4 << 30
+    with scene(start=False) as (daemon, directory):
+        reachable(directory)
+        files, others = os.path.join(directory, "files"), []
+        daemon.environment["HEAPPROFD_CONFIG"] = configure(
+            directory, f"samples_per_hour = {budget}\n[program svc]\nname = {name}\n[sink files]\ntype = directory\n"
+            f"path = {files}\n")
+        daemon.start()
+        service = Commanded(daemon.environment, name, directory)
+        path = os.path.join(directory, name)
+
+        def programs():
+            service.tell("churn 200 1000")
+            status = (daemon.status() or {}).get("continuous") or {}
+            return {p["pid"]: p for p in status.get("programs", [])}
+
+        wait_for("the service", lambda: programs().get(service.pid, {}).get("interval_bytes"))
+        try:
+            for _ in range(6):
+                others.append(subprocess.Popen(
+                    [path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, **as_user(BOB),
+                    env={**daemon.environment, "LD_PRELOAD": LIBRARY}))
+                # More than the longest interval can bear.
+                others[-1].stdin.write(b"hold 1000 1000\nchurn 1000000000000 60000\n")
+                others[-1].stdin.flush()
+
+            def are_off():
+                known = programs()
+                return all(known.get(other.pid, {}).get("sampled") is False for other in others) and known
+
+            known = wait_for("programs without samples", are_off)
+            text = run([TOOL, "status"], env=daemon.environment).stdout.decode()
+            check("not sampled: it allocates more than its budget allows" in text, f"status: {text}")
+            intervals = [programs()[service.pid]["interval_bytes"] for _ in range(20)]
+            check(max(intervals) <= longest // 16, f"the service's intervals: {intervals}")
+            samples = sum(p["samples"] for p in known.values())
+            check(samples <= budget, f"{samples} samples, of {budget} an hour")
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
+        # What was counted is exact where nothing was sampled.
+        ends = [wait_for("a last period", lambda pid=other.pid: [
+            f for f in files_of(files, pid) if ".end." in f])[-1] for other in others]
+        for end in ends:
+            report = run([TOOL, "report", os.path.join(files, end)]).stdout.decode()
+            check("calls, exact" in report and "0 B in 0 calls" not in report, f"report: {report}")
+            check("none for a time: the program allocated more" in report, f"report: {report}")
+        check(service.end() == 0, "the service failed")
+
+
 def test_wrong_configuration():
     """A mistake is told with its place, and the daemon serves others."""
     for text, words in (

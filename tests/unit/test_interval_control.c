@@ -26,7 +26,7 @@
 #define LEAST UINT64_C(4096)
 #define MOST (LEAST << 20)
 #define START (UINT64_C(128) << 10)
-#define UNANSWERED 64 /* samples of an interval before the first request */
+#define UNANSWERED 16 /* samples of an interval before the first request */
 #define LOOK_BYTES 262144 /* the program looks for requests after so many at most */
 
 static uint64_t state = 1;

@@ -197,17 +197,32 @@ static void counters_only_grow(void **state)
     check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 350");
     check_line(text, "heapprofd_live_bytes" OF ",heap=\"libc.malloc\"} 1000");
     free(text);
+    /* A process is known before its first dump says when its profile began: it is the same. */
+    processes[0].program.since_ns = 0;
+    programs[0] = processes[0].program;
+    programs[0].pid = 9;
+    programs[1] = processes[1].program;
+    status.programs = programs;
+    status.program_count = 2;
+    free(render(&totals, &status, false));
+    programs[0].since_ns = 7000000000;
+    text = render(&totals, &status, false);
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 450");
+    check_line(text, "heapprofd_samples_total" OF "} 150");
+    free(text);
+    status.programs = &processes[1].program;
+    status.program_count = 1;
     processes[1].program.since_ns++;
     processes[1].heap.allocated_bytes = 40;
     text = render(&totals, &status, false);
-    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 390");
-    check_line(text, "heapprofd_samples_total" OF "} 150");
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 490");
+    check_line(text, "heapprofd_samples_total" OF "} 200");
     free(text);
 
     /* Without processes: counters stay for an hour, gauges go. */
     status.program_count = 0;
     text = render(&totals, &status, false);
-    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 390");
+    check_line(text, "heapprofd_allocated_bytes_total" OF ",heap=\"libc.malloc\"} 490");
     assert_null(strstr(text, "heapprofd_live_bytes"));
     free(text);
     assert_int_equal(program_totals_update(&totals, &status, 1000 + PROGRAM_TOTALS_KEPT_MS), 0);

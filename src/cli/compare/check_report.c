@@ -204,7 +204,7 @@ static void print_json_result(const struct check_page *page, const struct budget
         json_unsigned(json, "deciding_interval_bytes", result->deciding_interval_bytes);
     if (result->heap != NULL) {
         const struct profile_process *process = &page->profile->processes[result->heap->process];
-        json_pid(json, "pid", process->pid);
+        json_pid(json, "pid", profile_shown_pid(process));
         json_string(json, "name", process->name);
         json_string(json, "heap", result->heap->name);
     }

@@ -95,7 +95,7 @@ static void print_dumps(struct json_writer *json, const char *key, const struct 
         const struct profile_heap *heap = dumps[i].heap;
         const struct profile_process *process = &profile->processes[heap->process];
         json_object(json, NULL);
-        json_pid(json, "pid", process->pid);
+        json_pid(json, "pid", profile_shown_pid(process));
         json_string(json, "name", process->name);
         json_string(json, "heap", heap->name);
         json_unsigned(json, "dump", (size_t)(dumps[i].dump - heap->dumps) + 1);

@@ -9,6 +9,7 @@
 #include "cli/print/format.h"
 #include "metrics/status_file.h"
 #include "util/clock.h"
+#include "wire/sampling.h"
 
 /* Return the milliseconds since a time; 0 if it is yet to come: a clock was set. */
 static uint64_t age_ms(int64_t since_ns)
@@ -128,7 +129,11 @@ static void print_program(const Heapprofd__CollectorProgram *program)
         format_printf(stdout, ": not profiled: %s\n", program->problem);
         return;
     }
-    if (program->has_interval_bytes)
+    bool is_off = program->has_interval_bytes && sampling_is_off(program->interval_bytes);
+    if (is_off)
+        printf(", not sampled: it allocates more than its budget allows at the longest interval, "
+               "and is counted only");
+    else if (program->has_interval_bytes)
         printf(", interval %s bytes", format_count((double)program->interval_bytes).bytes);
     if (program->has_samples)
         printf(", %s samples", format_count((double)program->samples).bytes);
@@ -224,6 +229,8 @@ static void print_program_json(struct json_writer *json, const Heapprofd__Collec
     json_end_array(json);
     json_string(json, "problem", program->problem);
     UNSIGNED(json, program, interval_bytes);
+    json_bool(json, "sampled",
+              program->has_interval_bytes && !sampling_is_off(program->interval_bytes));
     UNSIGNED(json, program, samples);
     NUMBER(json, program, samples_per_hour);
     UNSIGNED(json, program, last_dump_ns);

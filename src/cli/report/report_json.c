@@ -221,8 +221,7 @@ static void print_totals(struct json_writer *json, const struct profile_heap *he
 {
     const char *unseen = heap->status.unseen_allocator;
     /* Files of other profilers may have no exact totals. */
-    if (heap->unseen ||
-        (dump->exact_calls == 0 && !heap->status.has_exact_calls && heap->unknown != 0)) {
+    if (heap->unseen || (dump->exact_calls == 0 && !heap->status.has_exact_calls)) {
         json_null(json, "exact_bytes");
         json_null(json, "exact_calls");
     } else {
@@ -239,7 +238,7 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
     const struct process_peak peak_rss = process_memory_peak(process);
-    json_pid(json, "pid", process->pid);
+    json_pid(json, "pid", profile_shown_pid(process));
     if (process->mean_processes > 0)
         json_number(json, "mean_processes", process->mean_processes);
     json_string(json, "name", process->name);

@@ -19,6 +19,7 @@
 #include "profile/agreement.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
+#include "wire/sampling.h"
 
 #define BRIEF_LINES 5
 
@@ -102,7 +103,10 @@ static void print_allocated(const struct printer *printer)
     const struct profile_dump *dump = printer->dump;
     FILE *out = printer->out;
     fputs("  allocated     ", out);
-    if (dump->exact_calls > 0 || (dump->total.samples == 0 && heap->unknown == 0)) {
+    bool is_counted = dump->exact_calls > 0 || heap->status.has_exact_calls;
+    if (is_counted && dump->exact_calls == 0 && dump->total.samples > 0)
+        is_counted = false; /* older traces have a zero where the total is unknown */
+    if (is_counted) {
         fprintf(out, "%s in %s call%s, %s\n", format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes, dump->exact_calls == 1 ? "" : "s",
                 profile_totals_why_partial(heap, dump) == NULL ? "exact" : "partial");
@@ -205,6 +209,13 @@ static void print_filter(const struct printer *printer)
 /* Print the interval, or the range of those by which samples were drawn. */
 static void print_sampling(FILE *out, const struct profile_heap *heap, uint64_t samples)
 {
+    if (sampling_is_off(heap->interval_bytes)) {
+        fprintf(out,
+                "\n  samples       %s, and none for a time: the program allocated more than its "
+                "budget allows to sample. Callsites of then are unknown; ± is 95 %%\n",
+                format_count((double)samples).bytes);
+        return;
+    }
     fprintf(out, "\n  samples       %s, one in ", format_count((double)samples).bytes);
     if (heap->first_interval_bytes != 0 && heap->first_interval_bytes < heap->interval_bytes)
         fprintf(out, "%s to ", format_count((double)heap->first_interval_bytes).bytes);

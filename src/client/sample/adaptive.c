@@ -17,7 +17,7 @@
 /* A session that begins with a request will send another one, but not at once. Until then the
  * interval is doubled after so many samples: a process that allocates much takes few samples, and
  * many processes that begin at once, too. */
-#define UNANSWERED_SAMPLES 64u
+#define UNANSWERED_SAMPLES 16u
 
 /* By number of doublings; [0] is the session's own. Threads may set the others at the same time, to
  * the same values. */

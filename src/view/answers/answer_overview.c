@@ -211,7 +211,7 @@ static int write_processes(struct json_writer *json, const struct profile *profi
         const struct profile_process *process = &profile->processes[i];
         json_line(json);
         json_object(json, NULL);
-        json_signed(json, "pid", process->pid);
+        json_signed(json, "pid", profile_shown_pid(process));
         json_signed(json, "parent_pid", process->parent_pid);
         json_string(json, "name", process->name);
         json_string(json, "command", process->command);

@@ -91,7 +91,7 @@ static void write_dump(struct writing *writing, const char *key, const struct vi
     const struct profile_process *process = &chosen->of->profile->processes[heap->process];
     json_object(json, key);
     json_string(json, "profile", base_name(chosen->of->path));
-    json_signed(json, "pid", process->pid);
+    json_signed(json, "pid", profile_shown_pid(process));
     json_string(json, "name", process->name);
     json_string(json, "heap", heap->name);
     json_unsigned(json, "dump", (size_t)(chosen->dump.dump - heap->dumps) + 1);
