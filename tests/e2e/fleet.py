@@ -5,6 +5,7 @@
     fleet.py CASE
 """
 
+import gzip
 import json
 import os
 import re
@@ -399,6 +400,18 @@ def test_collector():
         check("partial" not in text and "lost" not in text, f"a loss that did not happen: {text}")
         check(re.search(r"processes +\d\.\d on average", text) and "process  " not in text, f"a sum is no process: {text}")
         check(re.search(r"allocated .* calls, exact", text), f"top: {text}")
+        # Nor has it a pid anywhere else.
+        select = ["--url", server.url, "--service", name, "--label", "team=core"]
+        report = json.loads(run([TOOL, "fleet", "top", "--json", *select], env=CLEAN).stdout)
+        check([heap["pid"] for heap in report["heaps"]] == [None], f"pids of a sum: {report['heaps'][0]['pid']}")
+        exported = os.path.join(directory, "sum.pb.gz")
+        run([TOOL, "fleet", "top", "--export", exported, *select], env=CLEAN)
+        with gzip.open(exported) as file:
+            comments = file.read()
+        check(b"sum over 1.00 processes on average, heap libc.malloc" in comments and b"process 1" not in comments,
+              f"comments: {comments!r}")
+        again = run([TOOL, "report", exported]).stdout.decode()
+        check(re.search(r"processes +\d\.\d on average", again), f"read again: {again}")
         collector.terminate()
         collector.wait()
 
