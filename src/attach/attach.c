@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/arch/processor.h"
+#include "attach/entries.h"
 #include "attach/families.h"
 #include "attach/image.h"
 #include "attach/inject.h"
@@ -38,16 +39,20 @@
 /* Attempts to find no thread in a signal handler that interrupted a replaced entry. */
 #define ENTRY_ATTEMPTS 20
 
-/* Bytes that are read of a function of unknown size. */
-#define UNSIZED_BYTES 64u
-#define FUNCTION_BYTES_MAX (16u << 10)
+/* Time for threads to stop for families that are found later: the process runs well without. */
+#define LATER_PATIENCE_MS 100
 
 struct attach {
     pid_t pid;
     uint64_t start_time; /* of the process: its pid may be reused */
     struct installed_client client;
-    struct trampoline trampolines[ATTACHED_SITES_MAX];
-    unsigned count;
+    struct entries entries;
+
+    /* The process's libraries. */
+    uint64_t loader;           /* see remote_loader(); 0: they are not looked at */
+    struct remote_link *links; /* at the last look */
+    size_t link_count;
+    uint64_t family_objects[FAMILIES_MAX]; /* as in struct located_family */
 };
 
 /* An attempt to attach, or to find out whether that is possible. */
@@ -60,7 +65,7 @@ struct attempt {
     struct python_heap python;
     struct memory_sharers sharers;
     struct image image;
-    uint64_t base; /* address of the image in the process */
+    struct attached_params *params; /* of the image */
     struct attach_outcome *outcome;
     struct error *error;
 };
@@ -106,19 +111,19 @@ static size_t patched_of_libc(const struct attached_params *params)
 static bool can_profile(const struct attempt *attempt)
 {
     const struct located_function *functions = attempt->located.functions;
-    const struct attached_params *params = image_params(&attempt->image);
+    const struct attached_params *params = attempt->params;
     bool has_malloc = functions[ATTACHED_MALLOC].address != 0;
     bool has_free = functions[ATTACHED_FREE].address != 0;
     return has_malloc ? params->real[ATTACHED_MALLOC] != 0 &&
                             (params->real[ATTACHED_FREE] != 0 || !has_free)
-                      : attempt->attach->count > patched_of_libc(params);
+                      : attempt->attach->entries.count > patched_of_libc(params);
 }
 
 /* A hook may call another function than its own in place of it (one that does not throw). Give it
  * the addresses of those, too, that are aliases or cannot be patched. */
 static void name_all_functions(struct attempt *attempt)
 {
-    struct attached_params *params = image_params(&attempt->image);
+    struct attached_params *params = attempt->params;
     const struct located_function *functions = attempt->located.functions;
     for (int i = ATTACHED_CXX; i < ATTACHED_FUNCTIONS; i++) {
         for (int j = 0; j < i && functions[i].is_alias && params->real[i] == 0; j++) {
@@ -128,43 +133,6 @@ static void name_all_functions(struct attempt *attempt)
         if (params->real[i] == 0)
             params->real[i] = functions[i].address;
     }
-}
-
-/* A function to patch. */
-struct to_patch {
-    uint64_t address, size, hook;
-    uint32_t number; /* of the site */
-};
-
-/* Make the trampoline of a function. Return its address in the process; 0: it cannot be patched,
- * for the reason *why. */
-static uint64_t make_trampoline(struct attempt *attempt, const struct to_patch *function,
-                                uint8_t *code, const char **why)
-{
-    struct attach *attach = attempt->attach;
-    size_t wanted = function->size > 0 ? function->size : UNSIZED_BYTES;
-    if (wanted > FUNCTION_BYTES_MAX)
-        wanted = FUNCTION_BYTES_MAX;
-    size_t got = tracee_read_some(&attempt->tracee, function->address, code, wanted);
-    struct trampoline *trampoline = &attach->trampolines[attach->count];
-    size_t place = attempt->image.trampolines_start + attach->count * TRAMPOLINE_BYTES;
-    if (trampoline_make(trampoline, function->address, code, got, function->hook,
-                        attempt->base + place, why) < 0)
-        return 0;
-    trampoline->site.function = function->number;
-    memcpy(attempt->image.bytes + place, trampoline->code, trampoline->code_bytes);
-    image_params(&attempt->image)->sites[attach->count++] = trampoline->site;
-    return trampoline->site.trampoline;
-}
-
-/* Return whether a jump at the address reaches the image, and one from there the address. */
-static bool reaches(const struct attempt *attempt, uint64_t address)
-{
-    uint64_t end = attempt->base + image_total();
-    uint64_t farthest = address < attempt->base ? end - address
-                        : address > end         ? address - attempt->base
-                                                : 0;
-    return farthest < PROCESSOR_JUMP_REACH - (1u << 20);
 }
 
 /* Return whether an earlier function of the family has the same address. */
@@ -184,29 +152,40 @@ static void note_unseen(struct attempt *attempt, const struct located_family *fa
              family->name);
 }
 
-static void patch_family(struct attempt *attempt, unsigned number, uint8_t *code)
+/* Return the place of the heap of this name, or for one. FAMILIES_MAX: there is no room. */
+static unsigned place_of_heap(const struct attached_families *params, const char *name)
 {
-    const struct located_family *family = &attempt->located.families[number];
-    struct attached_families *params = &image_params(&attempt->image)->families;
+    unsigned place = 0;
+    while (place < FAMILIES_MAX && params->heaps[place][0] != 0 &&
+           strcmp(params->heaps[place], name) != 0)
+        place++;
+    return place;
+}
+
+/* Patch the functions of family `number`. Return whether any can be. */
+static bool patch_functions(struct attempt *attempt, const struct located_family *family,
+                            unsigned number)
+{
+    struct entries *entries = &attempt->attach->entries;
+    uint64_t *real = &attempt->params->families.real[number * FAMILY_FUNCTIONS];
     bool is_seen = false;
-    memcpy(params->families[number].name, family->name, sizeof(family->name));
-    params->families[number].kind = family->kind;
+    memset(real, 0, FAMILY_FUNCTIONS * sizeof(*real));
     for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++) {
         unsigned place = number * FAMILY_FUNCTIONS + row;
-        const struct to_patch function = {
+        const struct entry_function function = {
             .address = family->functions[row].address,
             .size = family->functions[row].size,
-            .hook = params->thunks + place * (uint64_t)FAMILY_THUNK_BYTES,
+            .hook = attempt->params->families.thunks + place * (uint64_t)FAMILY_THUNK_BYTES,
             .number = ATTACHED_FUNCTIONS + place,
         };
         if (function.address == 0 || is_alias(family, row))
             continue;
         const char *why = "it is too far from the profiler's code";
         if (families_callable(family, row) != FAMILY_FUNCTIONS &&
-            attempt->attach->count < ATTACHED_SITES_MAX && reaches(attempt, function.address))
-            params->real[place] = make_trampoline(attempt, &function, code, &why);
-        is_seen |= params->real[place] != 0;
-        if (params->real[place] != 0)
+            entries_reach(entries, function.address))
+            real[row] = entries_add(entries, &attempt->tracee, &function, &why);
+        is_seen |= real[row] != 0;
+        if (real[row] != 0)
             continue;
         char name[RING_HEAP_NAME_BYTES + 40];
         snprintf(name, sizeof(name), "%s of %s", families_function_name(family, row), family->name);
@@ -214,20 +193,34 @@ static void patch_family(struct attempt *attempt, unsigned number, uint8_t *code
     }
     /* The client calls some in place of others. */
     for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++) {
-        if (params->real[number * FAMILY_FUNCTIONS + row] == 0)
-            params->real[number * FAMILY_FUNCTIONS + row] = family->functions[row].address;
+        if (real[row] == 0)
+            real[row] = family->functions[row].address;
     }
-    if (!is_seen)
-        note_unseen(attempt, family);
+    return is_seen;
 }
 
-static void patch_families(struct attempt *attempt, uint8_t *code)
+static void patch_family(struct attempt *attempt, const struct located_family *family)
+{
+    struct attached_families *params = &attempt->params->families;
+    unsigned number = 0;
+    while (number < FAMILIES_MAX && params->families[number].heap != 0)
+        number++;
+    unsigned heap = place_of_heap(params, family->name);
+    if (number == FAMILIES_MAX || heap == FAMILIES_MAX ||
+        !patch_functions(attempt, family, number)) {
+        note_unseen(attempt, family);
+        return;
+    }
+    snprintf(params->heaps[heap], sizeof(params->heaps[heap]), "%s", family->name);
+    params->families[number] = (struct attached_family){.heap = 1 + heap, .kind = family->kind};
+    attempt->attach->family_objects[number] = family->object;
+}
+
+static void patch_families(struct attempt *attempt)
 {
     const struct located *located = &attempt->located;
-    if (attempt->options == NULL || !attempt->options->wants_families)
-        return;
     for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++)
-        patch_family(attempt, i, code);
+        patch_family(attempt, &located->families[i]);
     if (located->family_count > FAMILIES_MAX)
         snprintf(attempt->outcome->unseen_family, sizeof(attempt->outcome->unseen_family),
                  "%u more", located->family_count - FAMILIES_MAX);
@@ -235,11 +228,8 @@ static void patch_families(struct attempt *attempt, uint8_t *code)
 
 static int make_trampolines(struct attempt *attempt)
 {
-    const struct attach *attach = attempt->attach;
-    struct attached_params *params = image_params(&attempt->image);
-    uint8_t *code = malloc(FUNCTION_BYTES_MAX);
-    if (code == NULL)
-        return error_set(attempt->error, -ENOMEM, "out of memory");
+    struct attach *attach = attempt->attach;
+    struct attached_params *params = attempt->params;
     for (int i = 0; i < ATTACHED_FUNCTIONS; i++) {
         const struct located_function *function = &attempt->located.functions[i];
         if (function->address == 0 || function->is_alias)
@@ -249,20 +239,20 @@ static int make_trampolines(struct attempt *attempt)
                          "its form that does not throw is missing");
             continue;
         }
-        const struct to_patch patch = {.address = function->address,
-                                       .size = function->size,
-                                       .hook = params->hooks[i],
-                                       .number = (uint32_t)i};
+        const struct entry_function patch = {.address = function->address,
+                                             .size = function->size,
+                                             .hook = params->hooks[i],
+                                             .number = (uint32_t)i};
         const char *why = "";
-        params->real[i] = make_trampoline(attempt, &patch, code, &why);
+        params->real[i] = entries_add(&attach->entries, &attempt->tracee, &patch, &why);
         /* Without these two, the daemon notices a restriction a moment later. */
         bool is_needed = i != ATTACHED_PRCTL && i != ATTACHED_SYSCALL;
         if (params->real[i] == 0 && is_needed)
             note_refused(attempt->outcome, function->name, why);
     }
     params->real_syscall = params->real[ATTACHED_SYSCALL];
-    patch_families(attempt, code);
-    free(code);
+    if (attempt->options != NULL && attempt->options->wants_families)
+        patch_families(attempt);
     if (can_profile(attempt))
         return 0;
     attempt->outcome->refusal = ATTACH_UNSUPPORTED;
@@ -282,27 +272,47 @@ static uint64_t first_address(const struct located *located)
     return address;
 }
 
+/* Note which libraries the process has, so that later ones are noticed. */
+static int note_libraries(struct attempt *attempt)
+{
+    struct attach *attach = attempt->attach;
+    struct remote_memory memory = {&attempt->tracee, REMOTE_READS_MAX};
+    if (attempt->options == NULL || !attempt->options->wants_families)
+        return 0;
+    attach->loader = remote_loader(&attempt->process, &memory);
+    int code = remote_links(attach->loader, &memory, &attach->links, &attach->link_count);
+    return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
+}
+
 /* Find the allocator, choose the image's address, and make the trampolines. This only reads the
  * process. */
 static int prepare(struct attempt *attempt)
 {
     struct located *located = &attempt->located;
     struct attach_outcome *outcome = attempt->outcome;
-    int code =
-        locate_functions(located, &attempt->process, &attempt->tracee, outcome, attempt->error);
+    struct entries *entries = &attempt->attach->entries;
+    int code = note_libraries(attempt);
+    if (code == 0)
+        code =
+            locate_functions(located, &attempt->process, &attempt->tracee, outcome, attempt->error);
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
     if (attempt->options == NULL || attempt->options->wants_python)
         python_heap_locate(&attempt->python, &attempt->process, &attempt->tracee);
     outcome->python = attempt->python.state;
-    attempt->base = inject_find_place(&attempt->process, first_address(located), image_total());
-    if (attempt->base == 0)
+    entries->image = inject_find_place(&attempt->process, first_address(located), image_total());
+    if (entries->image == 0)
         return error_set(attempt->error, -ENOMEM,
                          "process %d has no free address space within %u MiB of its allocator",
                          (int)attempt->attach->pid, (unsigned)(PROCESSOR_JUMP_REACH >> 20));
-    code = image_make(&attempt->image, attempt->base, attempt->error);
-    return code < 0 ? code : make_trampolines(attempt);
+    code = image_make(&attempt->image, entries->image, attempt->error);
+    if (code < 0)
+        return code;
+    entries->image_end = entries->image + attempt->image.total;
+    entries->room = entries->image + attempt->image.trampolines_start;
+    attempt->params = image_params(&attempt->image);
+    return make_trampolines(attempt);
 }
 
 /* Write the program's path as the process sees it. /proc shows it as we do, from our root. */
@@ -319,9 +329,18 @@ static void write_program(char path[ATTACHED_PROGRAM_BYTES], const struct proces
         strcpy(path, file);
 }
 
+/* Put the trampolines into the image. */
+static void fill_trampolines(struct attempt *attempt)
+{
+    const struct entries *entries = &attempt->attach->entries;
+    for (unsigned i = 0; i < entries->count; i++)
+        memcpy(attempt->image.bytes + attempt->image.trampolines_start + i * TRAMPOLINE_BYTES,
+               entries->trampolines[i].code, entries->trampolines[i].code_bytes);
+}
+
 static void fill_params(struct attempt *attempt)
 {
-    struct attached_params *params = image_params(&attempt->image);
+    struct attached_params *params = attempt->params;
     const struct attach_options *options = attempt->options;
     const struct located *located = &attempt->located;
     params->data_bytes = options->data_bytes;
@@ -347,7 +366,8 @@ static void fill_params(struct attempt *attempt)
     params->heap_visit = located->heap_visit;
     write_program(params->program, &attempt->process);
     name_all_functions(attempt);
-    params->site_count = attempt->attach->count;
+    entries_list(&attempt->attach->entries, params);
+    fill_trampolines(attempt);
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
         (ssize_t)sizeof(params->seed))
         params->seed = clock_read_us(CLOCK_MONOTONIC) ^ ((uint64_t)attempt->attach->pid << 40);
@@ -355,73 +375,15 @@ static void fill_params(struct attempt *attempt)
 
 /* --- with all threads stopped --- */
 
-/* Return whether the code that the trampolines were made from is unchanged. */
-static bool code_is_unchanged(const struct attach *attach, const struct tracee *tracee)
-{
-    for (unsigned i = 0; i < attach->count; i++) {
-        const struct attached_site *site = &attach->trampolines[i].site;
-        uint8_t bytes[ATTACHED_SITE_BYTES];
-        if (tracee_read(tracee, site->address, bytes, site->length) < 0 ||
-            memcmp(bytes, site->original, site->length) != 0)
-            return false;
-    }
-    return true;
-}
-
-/* Move threads out of the replaced entries. Return 0, or the id of a thread that cannot be moved or
- * whose signal handler will return there. */
-static pid_t clear_entries(const struct attach *attach, struct tracee *tracee)
-{
-    uint64_t low = UINT64_MAX, high = 0;
-    for (unsigned i = 0; i < attach->count; i++) {
-        const struct attached_site *site = &attach->trampolines[i].site;
-        low = site->address < low ? site->address : low;
-        high = site->address + site->length > high ? site->address + site->length : high;
-    }
-    for (size_t t = 0; t < tracee->thread_count; t++) {
-        struct user_regs_struct *registers = tracee_registers(&tracee->threads[t]);
-        if (registers == NULL)
-            continue;
-        /* Most threads return to no entry at all: check the whole range first. */
-        bool may_return = handler_returns_to(tracee, registers, low, high);
-        for (unsigned i = 0; i < attach->count; i++) {
-            const struct trampoline *trampoline = &attach->trampolines[i];
-            uint64_t start = trampoline->site.address, end = start + trampoline->site.length;
-            if (may_return && handler_returns_to(tracee, registers, start + 1, end))
-                return tracee->threads[t].tid;
-            uint64_t pc = registers_pc(registers);
-            if (pc <= start || pc >= end)
-                continue;
-            uint64_t to = trampoline_enter(trampoline, pc);
-            if (to == 0)
-                return tracee->threads[t].tid;
-            registers_set_pc(registers, to);
-            tracee->threads[t].moved = true;
-        }
-    }
-    return 0;
-}
-
-static int patch_entries(const struct attach *attach, struct tracee *tracee)
-{
-    for (unsigned i = 0; i < attach->count; i++) {
-        const struct attached_site *site = &attach->trampolines[i].site;
-        int code = tracee_write(tracee, site->address, site->patched, site->length);
-        if (code < 0)
-            return code;
-    }
-    return 0;
-}
-
 /* Map the client and patch the entries. The process is stopped before and after. */
 static int enter_stopped(struct attempt *attempt)
 {
     struct attach *attach = attempt->attach;
     struct tracee *tracee = &attempt->tracee;
     const struct image *image = &attempt->image;
-    struct attached_params *params = image_params(image);
+    struct attached_params *params = attempt->params;
     struct error *error = attempt->error;
-    uint64_t ring = 0, base = attempt->base, data_bytes = attempt->options->data_bytes;
+    uint64_t ring = 0, base = attach->entries.image, data_bytes = attempt->options->data_bytes;
     int code = tracee_work_begin(tracee, NULL);
     if (code < 0)
         return error_set(error, code, "cannot make system calls in process %d: %s",
@@ -443,13 +405,13 @@ static int enter_stopped(struct attempt *attempt)
 
     params->ring = ring;
     attach->client.params_address = base + image->params_offset;
-    attach->client.trampolines = attach->trampolines;
-    attach->client.trampoline_count = attach->count;
+    attach->client.trampolines = attach->entries.trampolines;
+    attach->client.trampoline_count = attach->entries.count;
     attach->client.params = *params;
     code = tracee_write(tracee, attach->client.params_address, params, sizeof(*params));
     if (code == 0) {
         tracee_move(tracee);
-        code = patch_entries(attach, tracee);
+        code = entries_patch(&attach->entries, tracee);
         if (code == 0)
             code = python_heap_enter(&params->python, tracee);
     }
@@ -477,7 +439,7 @@ static int stop_outside_entries(struct attempt *attempt)
         int code = tracee_stop(tracee);
         if (code < 0)
             return stop_explain(tracee, code, attempt->outcome, error);
-        pid_t in_the_way = clear_entries(attach, tracee);
+        pid_t in_the_way = entries_clear(&attach->entries, tracee);
         if (in_the_way == 0)
             return 0;
         tracee_forget_moves(tracee);
@@ -498,7 +460,7 @@ static int stop_outside_entries(struct attempt *attempt)
  */
 static int check_calls(struct attempt *attempt)
 {
-    struct attached_params *params = image_params(&attempt->image);
+    struct attached_params *params = attempt->params;
     struct client_filter_verdict verdict;
     unsigned makers = CALL_LEAVES | CALL_ATTACHED;
     if (attempt->options->moment == ATTACH_AT_ENTRY)
@@ -525,6 +487,39 @@ static int check_sharers(struct attempt *attempt)
                      (int)pid, (int)sharer);
 }
 
+/* Stop the process, check what can change until then, and enter it. */
+static int stop_and_enter(struct attempt *attempt, int (*enter)(struct attempt *attempt))
+{
+    struct tracee *tracee = &attempt->tracee;
+    struct attach_outcome *outcome = attempt->outcome;
+    struct error *error = attempt->error;
+    pid_t pid = attempt->attach->pid;
+    int code = stop_outside_entries(attempt);
+    if (code < 0)
+        return code;
+    outcome->threads = (unsigned)tracee->thread_count;
+    code = permission_check_stopped(pid, outcome, error);
+    if (code == 0)
+        code = check_sharers(attempt); /* it may have made one until it was stopped */
+    if (code == 0)
+        code = check_calls(attempt);
+    if (code == 0 && !entries_are_unchanged(&attempt->attach->entries, tracee)) {
+        outcome->refusal = ATTACH_BUSY;
+        code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",
+                         (int)pid);
+    }
+    if (code == 0)
+        code = enter(attempt);
+    if (code == 0)
+        entries_settle(&attempt->attach->entries);
+    else
+        tracee_forget_moves(tracee);
+    tracee_resume(tracee);
+    outcome->stopped_us = tracee->resumed_us - tracee->stopped_us;
+    outcome->calls_cut = tracee->calls_cut;
+    return code;
+}
+
 static int attach_to(struct attempt *attempt)
 {
     struct tracee *tracee = &attempt->tracee;
@@ -543,26 +538,10 @@ static int attach_to(struct attempt *attempt)
         code = remove_orphans(&attempt->process, tracee, outcome, error);
     if (code == 0)
         code = prepare(attempt);
-    if (code == 0) {
-        fill_params(attempt);
-        code = stop_outside_entries(attempt);
-    }
     if (code < 0)
         return code;
-
-    outcome->threads = (unsigned)tracee->thread_count;
-    code = permission_check_stopped(pid, outcome, error);
-    if (code == 0)
-        code = check_sharers(attempt); /* it may have made one until it was stopped */
-    if (code == 0)
-        code = check_calls(attempt);
-    if (code == 0 && !code_is_unchanged(attempt->attach, tracee)) {
-        outcome->refusal = ATTACH_BUSY;
-        code = error_set(error, -EAGAIN, "the code of process %d changed meanwhile: try again",
-                         (int)pid);
-    }
-    if (code == 0)
-        code = enter_stopped(attempt);
+    fill_params(attempt);
+    code = stop_and_enter(attempt, enter_stopped);
     if (code == -ETIMEDOUT)
         code = stop_explain(tracee, code, outcome, error);
     if (code == -EEXIST) {
@@ -572,12 +551,14 @@ static int attach_to(struct attempt *attempt)
                          "again",
                          (int)pid);
     }
-    if (code < 0)
-        tracee_forget_moves(tracee);
-    tracee_resume(tracee);
-    outcome->stopped_us = tracee->resumed_us - tracee->stopped_us;
-    outcome->calls_cut = tracee->calls_cut;
     return code;
+}
+
+static void attach_free(struct attach *attach)
+{
+    if (attach != NULL)
+        free(attach->links);
+    free(attach);
 }
 
 /* Begin an attempt: read the process, and open its memory. Call end_attempt() in any case. */
@@ -622,7 +603,7 @@ struct attach *attach_open(const struct attach_options *options, struct attach_o
         code = attach_to(&attempt);
     if (end_attempt(&attempt, options->pid, code) == 0)
         return attempt.attach;
-    free(attempt.attach);
+    attach_free(attempt.attach);
     return NULL;
 }
 
@@ -665,11 +646,184 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
         code = 0;
     }
     pid_t pid = attach->pid;
-    free(attach);
+    attach_free(attach);
     if (code < 0)
         return error_set(error, code, "cannot take the profiler out of process %d: %s", (int)pid,
                          outcome->left[0] != 0 ? outcome->left : strerror(-code));
     return 0;
+}
+
+/* --- families of libraries that are opened later --- */
+
+/* Return whether the process has the client still: it has not become another program. */
+static bool has_client(const struct attach *attach, const struct tracee *tracee)
+{
+    uint64_t magic;
+    return tracee_read(tracee, attach->client.params_address, &magic, sizeof(magic)) == 0 &&
+           magic == ATTACHED_MAGIC;
+}
+
+/* Return whether the library was looked at. While the profiler attached, one may have come between
+ * the list of links and the search. */
+static bool is_known(const struct attach *attach, const struct remote_link *link)
+{
+    for (size_t i = 0; i < attach->link_count; i++) {
+        if (attach->links[i].base == link->base && attach->links[i].dynamic == link->dynamic)
+            return true;
+    }
+    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
+        if (attach->client.params.families.families[i].heap != 0 &&
+            attach->family_objects[i] == link->dynamic)
+            return true;
+    }
+    return false;
+}
+
+/* Forget a library: it will be looked at again. */
+static void forget_link(struct attach *attach, uint64_t dynamic)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < attach->link_count; i++) {
+        if (attach->links[i].dynamic != dynamic)
+            attach->links[kept++] = attach->links[i];
+    }
+    attach->link_count = kept;
+}
+
+/* Take out the families of closed libraries: none of their entries is as we wrote it. */
+static void drop_closed(struct attach *attach, const struct tracee *tracee)
+{
+    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
+        struct attached_family *family = &attach->client.params.families.families[i];
+        uint32_t first = ATTACHED_FUNCTIONS + i * FAMILY_FUNCTIONS;
+        if (family->heap == 0 ||
+            entries_any_present(&attach->entries, tracee, first, first + FAMILY_FUNCTIONS))
+            continue;
+        entries_remove(&attach->entries, first, first + FAMILY_FUNCTIONS);
+        *family = (struct attached_family){0};
+        forget_link(attach, attach->family_objects[i]);
+    }
+}
+
+/* Find the families of libraries that the last look has not seen. Return 0 or -ENOMEM. */
+static int find_later(struct attempt *attempt, struct attach *attach)
+{
+    struct remote_memory memory = {&attempt->tracee, REMOTE_READS_MAX};
+    struct remote_link *links;
+    size_t count;
+    int code = remote_links(attach->loader, &memory, &links, &count);
+    if (code < 0 || count == 0) {
+        free(links);
+        /* The loader changes its list: next time. */
+        return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
+    }
+    bool is_same =
+        count == attach->link_count && memcmp(links, attach->links, count * sizeof(*links)) == 0;
+    for (size_t i = 0; i < count && !is_same; i++) {
+        struct remote_object object;
+        if (!is_known(attach, &links[i]) && remote_object_of(&memory, &links[i], &object))
+            families_locate(&attempt->located, &memory, &object, 1);
+    }
+    free(attach->links);
+    attach->links = links;
+    attach->link_count = count;
+    return 0;
+}
+
+/* Add the families to a process that has the client. It is stopped before and after. */
+static int enter_later(struct attempt *attempt)
+{
+    const struct attach *attach = attempt->attach;
+    const struct entries *entries = &attach->entries;
+    struct attached_params *params = attempt->params;
+    struct tracee *tracee = &attempt->tracee;
+    const size_t first = offsetof(struct attached_params, families);
+    entries_list(entries, params);
+    int code = entries_write_trampolines(entries, tracee);
+    if (code == 0)
+        code = tracee_write(tracee, attach->client.params_address + first,
+                            (const char *)params + first,
+                            offsetof(struct attached_params, mapped) - first);
+    if (code == 0) {
+        tracee_move(tracee);
+        code = entries_patch(entries, tracee);
+    }
+    if (code == 0)
+        return 0;
+    entries_undo(entries, tracee);
+    return error_set(attempt->error, code, "cannot write the code of process %d: %s",
+                     (int)attach->pid, strerror(-code));
+}
+
+/* Add the located families. All is done in a copy, which replaces *attach if it succeeds. */
+static int add_later(struct attempt *attempt, struct attach *attach)
+{
+    struct attach *copy = malloc(sizeof(*copy));
+    if (copy == NULL)
+        return error_set(attempt->error, -ENOMEM, "out of memory");
+    *copy = *attach;
+    attempt->attach = copy;
+    attempt->params = &copy->client.params;
+    patch_families(attempt);
+    int code = 0;
+    if (entries_due(&copy->entries) > 0) {
+        code = check_sharers(attempt);
+        if (code == 0)
+            code = stop_and_enter(attempt, enter_later);
+    }
+    copy->client.trampoline_count = copy->entries.count;
+    if (code == 0)
+        *attach = *copy;
+    free(copy);
+    return code;
+}
+
+/* Note the located families in the outcome: those that are counted from now on, or none. */
+static void note_later(struct attempt *attempt, struct attach *attach, int code)
+{
+    const struct located *located = &attempt->located;
+    struct attach_outcome *outcome = attempt->outcome;
+    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++) {
+        const struct located_family *family = &located->families[i];
+        size_t used = strlen(outcome->added);
+        bool is_added = false;
+        for (unsigned j = 0; j < FAMILIES_MAX; j++)
+            is_added |= attach->client.params.families.families[j].heap != 0 &&
+                        attach->family_objects[j] == family->object;
+        if (code < 0)
+            note_unseen(attempt, family);
+        else if (is_added)
+            snprintf(outcome->added + used, sizeof(outcome->added) - used, "%s%s",
+                     used > 0 ? ", " : "", family->name);
+        if (code < 0 && outcome->refusal == ATTACH_BUSY)
+            forget_link(attach, family->object);
+    }
+}
+
+int attach_update_families(struct attach *attach, struct attach_outcome *outcome,
+                           struct error *error)
+{
+    const struct attach_options options = {.pid = attach->pid};
+    struct attempt attempt = {.options = &options,
+                              .tracee = {.memory_fd = -1},
+                              .sharers = {.pid = attach->pid},
+                              .outcome = outcome,
+                              .error = error};
+    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+    int code = 0;
+    if (attach->loader != 0 && tracee_pending_of(attach->pid) == 0 &&
+        tracee_open(&attempt.tracee, attach->pid) == 0 && has_client(attach, &attempt.tracee)) {
+        attempt.tracee.patience_ms = LATER_PATIENCE_MS;
+        drop_closed(attach, &attempt.tracee);
+        code = find_later(&attempt, attach);
+        if (code == 0 && attempt.located.family_count > 0) {
+            code = add_later(&attempt, attach);
+            note_later(&attempt, attach, code);
+        }
+    }
+    tracee_close(&attempt.tracee);
+    memory_sharers_clear(&attempt.sharers);
+    return code;
 }
 
 void attach_serve_meanwhile(void (*serve)(void *context), void *context)
@@ -702,7 +856,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     if (code == 0)
         code = prepare(&attempt);
     code = end_attempt(&attempt, pid, code);
-    free(attempt.attach);
+    attach_free(attempt.attach);
     return code;
 }
 

@@ -76,7 +76,7 @@ struct attach_options {
     unsigned patience_ms;
     uint32_t max_overhead_percent;
     uint64_t wide_interval_bytes;
-    bool wants_python; /* profile the heap python.object */
+    bool wants_python;   /* profile the heap python.object */
     bool wants_families; /* profile allocators that libraries have under other names */
 };
 
@@ -90,8 +90,9 @@ struct attach_outcome {
     unsigned calls_cut; /* system calls that failed with EINTR because their threads were stopped */
     char allocator[64]; /* file name of the object with the patched malloc */
     enum attach_python python;
-    char unseen_family[24]; /* an allocator of a library that cannot be patched; "": none */
-    unsigned functions_refused;      /* found, but not of a form that can be patched */
+    char unseen_family[24];        /* an allocator of a library that cannot be patched; "": none */
+    char added[ATTACH_LEFT_BYTES]; /* heaps that attach_update_families() has added; "": none */
+    unsigned functions_refused;    /* found, but not of a form that can be patched */
     char refused[ATTACH_LEFT_BYTES]; /* which and why, "" if none */
     bool code_restored;              /* detach: every patched byte was restored and read back */
     bool left_mapped;  /* detach: a thread was still inside; the next attach removes it */
@@ -106,6 +107,15 @@ struct attach;
  * error. In that case nothing in the process has changed.
  */
 struct attach *attach_open(const struct attach_options *options, struct attach_outcome *outcome,
+                           struct error *error);
+
+/*
+ * Look whether the process has opened libraries with allocators under other names, and patch these,
+ * too (if wants_families). Cheap if there is nothing new, and nothing is stopped then: one read for
+ * each library. Return 0; or a negative errno with a message, and the family in the outcome. If the
+ * refusal is ATTACH_BUSY, the next call tries again.
+ */
+int attach_update_families(struct attach *attach, struct attach_outcome *outcome,
                            struct error *error);
 
 /*

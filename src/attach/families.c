@@ -190,7 +190,7 @@ static void take_family(struct located *located, struct remote_memory *memory,
     size_t length = strlen(prefix);
     while (length > 1 && prefix[length - 1] == '_')
         length--;
-    *family = (struct located_family){.kind = kind};
+    *family = (struct located_family){.kind = kind, .object = object->dynamic};
     snprintf(family->name, sizeof(family->name), "%.*s.malloc", (int)length, prefix);
     for (unsigned i = 0; i < count; i++) {
         snprintf(name, sizeof(name), "%s%s", prefix, families_function_name(family, i));
@@ -232,6 +232,16 @@ void families_locate(struct located *located, struct remote_memory *memory,
         if (strcmp(objects[i].name, located->allocator) != 0)
             locate_in(located, memory, &objects[i]);
     }
+}
+
+void families_leave_located(struct located *located)
+{
+    unsigned kept = 0, count = located->family_count;
+    for (unsigned i = 0; i < count && i < FAMILIES_MAX; i++) {
+        if (!is_located(located, located->families[i].functions[0].address))
+            located->families[kept++] = located->families[i];
+    }
+    located->family_count = count > FAMILIES_MAX ? kept + count - FAMILIES_MAX : kept;
 }
 
 unsigned families_callable(const struct located_family *family, unsigned row)

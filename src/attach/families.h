@@ -13,6 +13,9 @@
 void families_locate(struct located *located, struct remote_memory *memory,
                      const struct remote_object *objects, size_t count);
 
+/* Leave out the families whose functions have turned out to be those of the allocator itself. */
+void families_leave_located(struct located *located);
+
 /* Return the row of the function that row `row` is called in place of, or `row`: FAMILY_FUNCTIONS
  * if it throws and that one is missing. */
 unsigned families_callable(const struct located_family *family, unsigned row);

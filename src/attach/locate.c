@@ -544,8 +544,7 @@ int locate_functions(struct located *located, const struct process *process,
     if (process->moment == ATTACH_AT_HELLO)
         count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, &memory, objects, count);
-    if (process->moment == ATTACH_WHILE_IT_RUNS)
-        families_locate(located, &memory, objects, count);
+    families_locate(located, &memory, objects, count);
     free(objects);
     /* The allocator in a library belongs to the preloaded client. */
     if (process->moment == ATTACH_AT_HELLO && located->allocator[0] != 0) {
@@ -556,6 +555,7 @@ int locate_functions(struct located *located, const struct process *process,
         found = true;
     if (!found)
         return refuse(process, count == 0, outcome, error);
+    families_leave_located(located);
     if (located->allocator[0] == 0)
         name_executable(located, process);
     mark_throwing(located);

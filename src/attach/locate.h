@@ -27,6 +27,7 @@ struct located_function {
 struct located_family {
     char name[RING_HEAP_NAME_BYTES]; /* of its heap */
     enum family_kind kind;
+    uint64_t object; /* the dynamic section of its library, which it identifies */
     struct {
         uint64_t address, size;    /* 0: not found */
     } functions[FAMILY_FUNCTIONS]; /* by row of its kind */
@@ -35,7 +36,7 @@ struct located_family {
 struct located {
     struct located_family families[FAMILIES_MAX];
     unsigned family_count; /* may be larger than FAMILIES_MAX */
-    char allocator[64]; /* file name of the object that defines malloc */
+    char allocator[64];    /* file name of the object that defines malloc */
     struct located_function functions[ATTACHED_FUNCTIONS];
     /* 0: not found */
     uint64_t dl_find_object, exit, pthread_exit, clock_gettime, stack_end, heap_visit;

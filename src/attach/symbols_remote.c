@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "util/array.h"
@@ -103,10 +104,10 @@ bool remote_executable_base(const struct process *process, struct remote_memory 
     return false;
 }
 
-/* Read what the loader publishes for debuggers. Return false if there is nothing. Set *has_loader
- * to whether the program needs a loader. */
-static bool read_loader(const struct process *process, struct remote_memory *memory,
-                        struct r_debug *list, bool *has_loader)
+/* Return where the loader publishes its list for debuggers, or 0. Set *has_loader to whether the
+ * program needs a loader. */
+static uint64_t find_loader(const struct process *process, struct remote_memory *memory,
+                            bool *has_loader)
 {
     Elf64_Phdr headers[PROGRAM_HEADERS_MAX];
     size_t count;
@@ -114,7 +115,7 @@ static bool read_loader(const struct process *process, struct remote_memory *mem
     *has_loader = false;
     if (!read_headers(process, memory, headers, &count) ||
         !remote_executable_base(process, memory, &base))
-        return false;
+        return 0;
     for (size_t i = 0; i < count; i++) {
         *has_loader |= headers[i].p_type == PT_INTERP;
         if (headers[i].p_type == PT_DYNAMIC) {
@@ -122,15 +123,13 @@ static bool read_loader(const struct process *process, struct remote_memory *mem
             read_dynamic(memory, base + headers[i].p_vaddr, &executable, &debug);
         }
     }
-    return debug != 0 && peek(memory, debug, list, sizeof(*list));
+    return debug;
 }
 
-/* Return the address of the first link_map in the loader's list, or 0. */
-static uint64_t first_link_map(const struct process *process, struct remote_memory *memory)
+uint64_t remote_loader(const struct process *process, struct remote_memory *memory)
 {
-    struct r_debug list;
     bool has_loader;
-    return read_loader(process, memory, &list, &has_loader) ? (uintptr_t)list.r_map : 0;
+    return find_loader(process, memory, &has_loader);
 }
 
 bool remote_is_loaded(const struct process *process, struct remote_memory *memory)
@@ -139,7 +138,8 @@ bool remote_is_loaded(const struct process *process, struct remote_memory *memor
     bool has_loader;
     if (process->program.is_loader && !process->program.by_loader)
         return false;
-    if (!read_loader(process, memory, &list, &has_loader))
+    uint64_t loader = find_loader(process, memory, &has_loader);
+    if (loader == 0 || !peek(memory, loader, &list, sizeof(list)))
         return !has_loader;
     return list.r_map != NULL && list.r_state == RT_CONSISTENT;
 }
@@ -155,26 +155,63 @@ static void read_name(struct remote_memory *memory, uint64_t address, char *name
     name[length] = 0;
 }
 
-int remote_objects(const struct process *process, struct remote_memory *memory,
-                   struct remote_object **objects, size_t *count)
+static int list_links(struct remote_memory *memory, uint64_t next, struct remote_link **links,
+                      size_t *count)
 {
     size_t capacity = 0;
-    uint64_t next = first_link_map(process, memory);
-    *objects = NULL;
-    *count = 0;
-    for (size_t seen = 0; next != 0 && seen < LIST_MAX && *count < OBJECTS_MAX; seen++) {
+    while (next != 0 && *count < LIST_MAX) {
         struct link_map map;
         if (!peek(memory, next, &map, sizeof(map)))
             break;
         next = (uintptr_t)map.l_next;
-        struct remote_object object = {.base = map.l_addr};
-        read_name(memory, (uintptr_t)map.l_name, object.name, sizeof(object.name));
-        if (!read_dynamic(memory, (uintptr_t)map.l_ld, &object, NULL))
-            continue;
-        if (ARRAY_ADD(objects, count, &capacity, object) < 0)
+        const struct remote_link link = {
+            .base = map.l_addr, .dynamic = (uintptr_t)map.l_ld, .name = (uintptr_t)map.l_name};
+        if (ARRAY_ADD(links, count, &capacity, link) < 0)
             return -ENOMEM;
     }
     return 0;
+}
+
+int remote_links(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
+                 size_t *count)
+{
+    struct r_debug list;
+    *links = NULL;
+    *count = 0;
+    if (loader == 0 || !peek(memory, loader, &list, sizeof(list)))
+        return 0;
+    return list.r_state == RT_CONSISTENT ? list_links(memory, (uintptr_t)list.r_map, links, count)
+                                         : -EAGAIN;
+}
+
+bool remote_object_of(struct remote_memory *memory, const struct remote_link *link,
+                      struct remote_object *object)
+{
+    *object = (struct remote_object){.base = link->base, .dynamic = link->dynamic};
+    read_name(memory, link->name, object->name, sizeof(object->name));
+    return read_dynamic(memory, link->dynamic, object, NULL);
+}
+
+int remote_objects(const struct process *process, struct remote_memory *memory,
+                   struct remote_object **objects, size_t *count)
+{
+    struct r_debug list;
+    struct remote_link *links = NULL;
+    size_t link_count = 0, capacity = 0;
+    uint64_t loader = remote_loader(process, memory);
+    *objects = NULL;
+    *count = 0;
+    int code = loader != 0 && peek(memory, loader, &list, sizeof(list))
+                   ? list_links(memory, (uintptr_t)list.r_map, &links, &link_count)
+                   : 0;
+    for (size_t i = 0; code == 0 && i < link_count && *count < OBJECTS_MAX; i++) {
+        struct remote_object object;
+        if (remote_object_of(memory, &links[i], &object) &&
+            ARRAY_ADD(objects, count, &capacity, object) < 0)
+            code = -ENOMEM;
+    }
+    free(links);
+    return code;
 }
 
 bool remote_object_at(struct remote_memory *memory, uint64_t address, struct remote_object *object)

@@ -22,15 +22,33 @@ struct remote_memory {
     unsigned reads_left;
 };
 
+/* What tells one object of the loader's list from another. */
+struct remote_link {
+    uint64_t base, dynamic; /* of its dynamic section */
+    uint64_t name;          /* address of its path */
+};
+
 struct remote_object {
     char name[64]; /* file name; "" for the executable */
-    uint64_t base;
+    uint64_t base, dynamic;
     uint64_t symbols, strings, gnu_hash, hash;
 };
 
 struct remote_symbol {
     uint64_t address, size;
 };
+
+/* Return where the loader publishes its list of objects (struct r_debug), or 0. */
+uint64_t remote_loader(const struct process *process, struct remote_memory *memory);
+
+/* List the links of the loaded objects in link order: one read for each. The caller frees *links.
+ * `loader` 0: the list is empty. Return 0; -EAGAIN: the loader changes the list; or -ENOMEM. */
+int remote_links(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
+                 size_t *count);
+
+/* Read a linked object. Return false if it has no symbols. */
+bool remote_object_of(struct remote_memory *memory, const struct remote_link *link,
+                      struct remote_object *object);
 
 /* List the loaded objects in link order. The caller frees *objects. Without a loader the list is
  * empty. Return 0 or -ENOMEM. */

@@ -6,6 +6,7 @@
 #ifndef HEAPPROFD_ATTACH_TRAMPOLINE_H
 #define HEAPPROFD_ATTACH_TRAMPOLINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct trampoline {
         uint8_t before, now;
     } instructions[TRAMPOLINE_INSTRUCTIONS_MAX];
     unsigned instruction_count;
+    bool is_patched; /* the entry jumps to the hook */
 };
 
 /*

@@ -19,7 +19,7 @@
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 8
+#define ATTACHED_VERSION 9
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
@@ -105,12 +105,14 @@ struct attached_python {
     struct pymalloc_data data; /* the interpreter's, with its tables */
 };
 
-/* Allocators that libraries have under other names: families (allocator_functions.h). */
+/* Allocators under other names: families (allocator_functions.h). The attacher adds those of
+ * libraries that the program opens later, and takes out those of closed ones. */
 struct attached_families {
-    uint64_t thunks; /* of all functions; set by the linker */
+    uint64_t thunks;                                /* of all functions; set by the linker */
+    char heaps[FAMILIES_MAX][RING_HEAP_NAME_BYTES]; /* their names, for good; "": none */
     struct attached_family {
-        char name[RING_HEAP_NAME_BYTES]; /* of its heap; "": there is none */
-        uint64_t kind;                   /* enum family_kind */
+        uint64_t heap; /* 1 + its place in heaps[]; 0: there is no such family */
+        uint64_t kind; /* enum family_kind */
     } families[FAMILIES_MAX];
     uint64_t real[FAMILIES_MAX * FAMILY_FUNCTIONS]; /* trampolines; 0: not patched */
 };

@@ -5,6 +5,7 @@
     families.py CASE
 """
 
+import hashlib
 import os
 import re
 import subprocess
@@ -14,7 +15,7 @@ import tempfile
 import harness
 from allocators import TRUTH
 from attach import attached, maps_of
-from daemon import Session, figure, report_of, scene
+from daemon import Session, figure, report_of, scene, wait_for
 from harness import check, run
 
 HEAP = "engine.malloc"
@@ -526,6 +527,221 @@ def test_closed_attached():
                 check(total["alloc_objects"]["estimate"] == 3, f"{total}")
         process.stdin.write(b"\n")
         check(process.wait() == 0, "the program failed")
+
+
+LATER = """
+#include <dlfcn.h>
+#include <stdio.h>
+/* Commands, a letter and a number: open library N, and print the address of its malloc; call it N times, and release
+ * every other block; close library N. The arguments are libraries, each with its prefix. */
+int main(int argc, char **argv)
+{
+    static void *(*allocate)(unsigned long);
+    static void (*release)(void *);
+    void *libraries[16];
+    char command;
+    int number;
+    while (scanf(" %c%d", &command, &number) == 2) {
+        void *address = 0;
+        if (command == 'o') {
+            char names[2][64];
+            sprintf(names[0], "%smalloc", argv[2 + 2 * number]);
+            sprintf(names[1], "%sfree", argv[2 + 2 * number]);
+            libraries[number] = dlopen(argv[1 + 2 * number], RTLD_NOW);
+            allocate = (void *(*)(unsigned long))(address = dlsym(libraries[number], names[0]));
+            release = (void (*)(void *))dlsym(libraries[number], names[1]);
+        }
+        for (int i = 0; command == 'c' && i < number; i++) {
+            void *block = allocate(100);
+            if (i % 2)
+                release(block);
+        }
+        if (command == 'x')
+            dlclose(libraries[number]);
+        printf("%lx\\n", (unsigned long)address);
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+class Opens:
+    """A program that obeys commands, each a line that it answers with an address."""
+
+    def __init__(self, path, *arguments):
+        self.process = subprocess.Popen([path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        self.pid = self.process.pid
+
+    def tell(self, command):
+        self.process.stdin.write(command.encode() + b"\n")
+        return int(self.process.stdout.readline(), 16)
+
+    def code_at(self, address):
+        with open(f"/proc/{self.pid}/mem", "rb") as memory:
+            memory.seek(address)
+            return memory.read(16)
+
+    def open(self, command):
+        """Open a library. Return once the profiler has patched the function at the address in the answer."""
+        address = self.tell(command)
+        code = self.code_at(address)
+        wait_for("patching", lambda: self.code_at(address) != code)
+
+    def end(self):
+        self.process.stdin.close()
+        return self.process.wait()
+
+
+def codes_of(pid):
+    """Return a digest of each executable mapping of a file, wherever it is."""
+    codes = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            parts = line.split()
+            if len(parts) > 5 and "x" in parts[1] and parts[5].startswith("/"):
+                start, end = (int(number, 16) for number in parts[0].split("-"))
+                memory.seek(start)
+                codes.append((parts[5], hashlib.sha256(memory.read(end - start)).hexdigest()))
+    return sorted(codes)
+
+
+def test_opened_later():
+    """A library that a program opens while it is profiled is a heap from then on, exact, and so it is if it is closed
+    and opened again. Afterwards the code is as it was."""
+    with scene() as (daemon, directory):
+        program = Opens(gcc_text(directory, "later", LATER, "-ldl"), library(directory), "engine_")
+        program.tell("o0")
+        codes = codes_of(program.pid)
+        program.tell("x0")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid))
+        attached(daemon, program)
+        for _ in range(3):
+            program.open("o0")
+            program.tell("c1000")
+            program.tell("x0")
+        program.open("o0")
+        program.tell("c100")
+        check(session.end() == 0, session.stderr)
+        check(codes_of(program.pid) == codes, "the code is not as it was")
+        left = harness.client_mappings(program.pid)
+        check(not left, f"{left}")
+        program.tell("c10")
+        check(program.end() == 0, "the program failed")
+        heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
+        total = heaps[HEAP]["total"]
+        got = [total[name]["estimate"] for name in ("alloc_objects", "alloc_space", "objects", "space")]
+        check(got == [3100, 310000, 1550, 155000], f"{got}")
+        check(heaps[HEAP]["exact_calls"] == 3100, f"{heaps[HEAP]['exact_calls']}")
+        malloc = heaps["libc.malloc"]
+        check(not malloc["partial"], f"{malloc['partial']}")
+        check(HEAP in malloc["remark"] and "3 times" in malloc["remark"], malloc["remark"])
+
+
+def test_bound_later():
+    """Of libraries that are opened later, eight are counted, too. A ninth is unknown, and said to be."""
+    with scene() as (daemon, directory):
+        arguments = []
+        for i in range(9):
+            arguments += [library(directory, f"lib{i}.so", f"-DRENAMED(name)=p{i}_##name"), f"p{i}_"]
+        program = Opens(gcc_text(directory, "later", LATER, "-ldl"), *arguments)
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid))
+        attached(daemon, program)
+        for i in range(8):
+            program.open(f"o{i}")
+            program.tell(f"c{10 + i}")
+        program.tell("o8")
+        program.tell("c10")
+        # The look that finds this one anew has seen the ninth, too.
+        program.tell("x0")
+        program.open("o0")
+        check(session.end() == 0, session.stderr)
+        check(program.end() == 0, "the program failed")
+        heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
+        for i in range(8):
+            check(heaps[f"p{i}.malloc"]["exact_calls"] == 10 + i, f"p{i}: {heaps[f'p{i}.malloc']['exact_calls']}")
+        malloc = heaps["libc.malloc"]
+        check("p8.malloc" not in heaps, "a ninth heap")
+        check(malloc["unseen_allocator"] == "p8.malloc" and malloc["partial"], f"{malloc['unseen_allocator']}")
+
+
+THREADS_LATER = """
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+static void *(*allocate)(unsigned long);
+static void (*release)(void *);
+static volatile int stopping;
+static volatile unsigned long rounds;
+static void *work(void *argument)
+{
+    unsigned long wrong = 0;
+    while (!stopping) {
+        char *blocks[16];
+        for (int i = 0; i < 16; i++)
+            memset(blocks[i] = allocate(50 + i), i + (int)(long)argument, 50);
+        for (int i = 0; i < 16; i++) {
+            wrong += blocks[i][49] != i + (int)(long)argument;
+            release(blocks[i]);
+        }
+        rounds++;
+    }
+    return (void *)wrong;
+}
+/* Commands: open the library and let threads use it; answer with the number of rounds; end the threads and close it,
+ * and answer with the number of errors. */
+int main(int argc, char **argv)
+{
+    pthread_t threads[4];
+    void *library = 0;
+    char command;
+    while (scanf(" %c", &command) == 1) {
+        unsigned long answer = rounds;
+        if (command == 'o') {
+            library = dlopen(argv[1], RTLD_NOW);
+            allocate = (void *(*)(unsigned long))dlsym(library, "engine_malloc");
+            release = (void (*)(void *))dlsym(library, "engine_free");
+            answer = (unsigned long)allocate;
+            stopping = 0;
+            for (long i = 0; i < 4; i++)
+                pthread_create(&threads[i], 0, work, (void *)(i * 16));
+        }
+        if (command == 'x') {
+            answer = 0;
+            stopping = 1;
+            for (int i = 0; i < 4; i++) {
+                void *wrong;
+                pthread_join(threads[i], &wrong);
+                answer += (unsigned long)wrong;
+            }
+            dlclose(library);
+        }
+        printf("%lx\\n", answer);
+        fflush(stdout);
+    }
+    return 0;
+}
+"""
+
+
+def test_threads_later():
+    """Threads call a family while it is patched, and while the profiler leaves."""
+    with scene() as (daemon, directory):
+        program = Opens(gcc_text(directory, "threads_later", THREADS_LATER, "-ldl", "-lpthread"), library(directory))
+        for number in range(5):
+            session = Session(daemon, os.path.join(directory, f"o{number}"), "-p", str(program.pid), "-i", "4096")
+            attached(daemon, program)
+            program.open("o")
+            rounds = program.tell("r")
+            wait_for("rounds", lambda: program.tell("r") > rounds + 100)
+            check(session.end() == 0, session.stderr)
+            left = harness.client_mappings(program.pid)
+            check(not left, f"{number}: {left}")
+            check(program.tell("x") == 0, f"{number}: blocks were changed")
+            heap = {heap["heap"]: heap for heap in session.report()["heaps"]}[HEAP]
+            check(heap["exact_calls"] >= 1600, f"{number}: {heap['exact_calls']} calls")
+        check(program.end() == 0, "the program failed")
 
 
 WRITABLE = """

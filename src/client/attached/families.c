@@ -16,38 +16,59 @@
 
 #define HEAP_FIRST 2u /* after python.object */
 
-static uint32_t heap_ids[FAMILIES_MAX];
+/* Whether the heaps can have lines. */
+static bool has_lines;
+
+/* Threads that wanted to begin each heap; the first one does. */
+static uint32_t beginners[FAMILIES_MAX];
 
 HIDDEN struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
                                            const struct unwind_registers *caller);
 
-/* Return the family before this one whose heap has the same name, or this one. */
-static unsigned first_of_name(unsigned family)
+static uint32_t heap_state(uint32_t heap)
 {
-    const struct attached_family *all = heapprofd_attach_params.families.families;
-    for (unsigned i = 0; i < family; i++) {
-        if (memcmp(all[i].name, all[family].name, sizeof(all[i].name)) == 0)
-            return i;
-    }
-    return family;
+    return load_acquire(&client.process->heap_states[heap]);
 }
 
+/* Tell the daemon that nobody counts the heap. */
+static void report_uncounted(const char *name)
+{
+    uint64_t words[RING_UNSEEN_BYTES / 8] = {0};
+    memcpy(words, name, RING_UNSEEN_BYTES - 1);
+    for (unsigned i = 0; i < RING_UNSEEN_BYTES / 8; i++)
+        store_relaxed(&client.control->unseen_family[i], words[i]);
+}
+
+/* Begin the heap at this place. What other threads request at this moment may not count. */
+static void begin(unsigned place)
+{
+    const char *name = heapprofd_attach_params.families.heaps[place];
+    uint32_t id = HEAP_FIRST + place;
+    struct AHeapInfo *heap = &heaps[id];
+    if (add_ordered(&beginners[place], 1) != 0)
+        return;
+    memcpy(heap->name, name, sizeof(heap->name));
+    heap->is_family = 1;
+    heap->stage = HEAP_REGISTERED;
+    if (has_lines)
+        heap_begin(id);
+    if (heaps_want(heap) && heap_state(id) == HEAP_IDLE)
+        report_uncounted(name);
+}
+
+/* Families that come later need the lines, too: only one thread may map them. */
 void attached_families_begin(void)
 {
-    const struct attached_family *all = heapprofd_attach_params.families.families;
-    for (unsigned i = 0; i < FAMILIES_MAX && all[i].name[0] != 0; i++) {
-        unsigned first = first_of_name(i);
-        heap_ids[i] = HEAP_FIRST + first;
-        struct AHeapInfo *heap = &heaps[heap_ids[i]];
-        if (first != i)
-            continue;
-        if (heaps_init() != 0)
-            return;
-        memcpy(heap->name, all[i].name, sizeof(heap->name));
-        heap->is_family = 1;
-        heap->stage = HEAP_REGISTERED;
-        heap_begin(heap_ids[i]);
-    }
+    has_lines = heaps_init() == 0;
+    for (unsigned i = 0; i < FAMILIES_MAX && heapprofd_attach_params.families.heaps[i][0] != 0; i++)
+        begin(i);
+}
+
+/* Return the heap of a function; 0: none, since its library was closed. */
+static uint32_t heap_of(unsigned number)
+{
+    uint64_t heap = heapprofd_attach_params.families.families[number / FAMILY_FUNCTIONS].heap;
+    return heap != 0 ? HEAP_FIRST + (uint32_t)heap - 1 : 0;
 }
 
 static uint64_t real_of(unsigned number)
@@ -60,11 +81,6 @@ static const struct extended_row *row_of(unsigned number)
     uint64_t kind = heapprofd_attach_params.families.families[number / FAMILY_FUNCTIONS].kind;
     unsigned count;
     return &family_rows((enum family_kind)kind, &count)[number % FAMILY_FUNCTIONS].row;
-}
-
-static uint32_t heap_state(uint32_t heap)
-{
-    return load_acquire(&client.process->heap_states[heap]);
 }
 
 static bool might_be_live(uint32_t heap, const void *block)
@@ -116,19 +132,22 @@ struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
 {
     struct extended_verdict verdict = {.jump = real_of(number)};
     const struct extended_row *row = row_of(number);
-    uint32_t heap = heap_ids[number / FAMILY_FUNCTIONS];
+    uint32_t heap = heap_of(number);
     if (row->kind == EXTENDED_RELEASE) {
         note_free(heap, (const void *)arguments[row->block]);
         return verdict;
     }
     if (row->kind == EXTENDED_DESTROY_HEAP) {
-        if (heap != 0 && heap_state(heap) != HEAP_IDLE)
+        if (heap_state(heap) != HEAP_IDLE)
             sample_lose(RING_LOST_FREE); /* its blocks stay live in the profile */
         return verdict;
     }
     struct hook_call call = hook_call_begin(caller, true);
-    heap = heap_ids[number / FAMILY_FUNCTIONS]; /* the session may have begun in there */
-    if (call.thread != NULL && heap != 0 && heap_state(heap) != HEAP_IDLE) {
+    /* The library may have been opened after the session began. */
+    if (heap != 0 && unlikely(load_relaxed(&beginners[heap - HEAP_FIRST]) == 0) &&
+        client_state() == CLIENT_ACTIVE)
+        begin(heap - HEAP_FIRST);
+    if (call.thread != NULL && heap_state(heap) != HEAP_IDLE) {
         verdict.result = call_and_count(number, heap, arguments, call.thread, caller);
         /* A function that throws reports the failure itself. */
         if (verdict.result != 0 || row->nothrow == EXTENDED_FUNCTIONS)

@@ -449,14 +449,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     target->python = outcome.python;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
     note_unexported_allocator(target);
-    if (outcome.unseen_family[0] != 0 && target->unseen_allocator[0] == 0) {
-        memcpy(target->unseen_allocator, outcome.unseen_family, sizeof(outcome.unseen_family));
-        snprintf(
-            target->unseen_reason, sizeof(target->unseen_reason),
-            "A library of it has an allocator of its own (%s), which could not be patched: its "
-            "memory is missing. --heaps libc.mmap shows what it maps, under heap_profile host.",
-            outcome.unseen_family);
-    }
+    target_note_unseen_family(target, outcome.unseen_family, "");
     if (outcome.functions_refused > 0)
         snprintf(target->attach_remark, sizeof(target->attach_remark),
                  "These functions could not be patched, so their calls are not seen: %s.%s",
@@ -545,6 +538,7 @@ void target_notice_changes(struct target *target, size_t targets)
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     report_restrictions(target);
     target->neighbours = targets;
+    target_look_for_families(target);
     /* Each dump updates the title, too. */
     if (target->config->background || target->image_gone)
         return;

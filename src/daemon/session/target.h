@@ -89,6 +89,14 @@ struct target {
     uint32_t children_reported; /* number of forked children that said hello, if attached to at its
                                    own hello */
     enum attach_python python;  /* attached to: whether python.object is counted */
+    /* Allocators of libraries that it has opened since (target_families.c). */
+    struct target_families {
+        uint64_t due_ms; /* CLOCK_MONOTONIC */
+        bool is_awaited; /* unseen_allocator is one that may still be patched */
+        char added[ATTACH_LEFT_BYTES];
+        unsigned reopened;
+        uint64_t stopped_us;
+    } families;
     uint64_t attach_stopped_us, detach_stopped_us; /* how long all its threads were stopped */
     unsigned calls_cut; /* system calls that failed with EINTR because of that */
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
@@ -185,6 +193,13 @@ void target_forget_announcements(struct target *target);
 /* Notice changes of the process: at once of its rights, and when it is due, of its title and its
  * memory. Call it ten times a second for each of the session's `targets`. */
 void target_notice_changes(struct target *target, size_t targets);
+
+/* target_families.c: note that the memory of an allocator under another name is missing, and why
+ * (""); look for those of libraries that an attached process has opened since, when it is due; and
+ * write the remark of the attachment, with what was found. */
+void target_note_unseen_family(struct target *target, const char *name, const char *why);
+void target_look_for_families(struct target *target);
+void target_remark_families(const struct target *target, char *remark, size_t size);
 
 /* target_timeline.c: what is recorded beside the heap. Without `process_stats` only the heap's size
  * is written. */

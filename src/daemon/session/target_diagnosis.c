@@ -61,6 +61,8 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
     char code_remark[NON_MODULE_REMARK_BYTES] = "";
     if (target->non_module_code != NULL)
         non_module_code_remark(target->non_module_code, code_remark);
+    char attach_remark[sizeof(target->attach_remark) + 3 * ATTACH_LEFT_BYTES];
+    target_remark_families(target, attach_remark, sizeof(attach_remark));
     char unreported[DIAGNOSIS_BYTES_MAX / 4];
     list_unreported(target, unreported, sizeof(unreported));
     struct diagnosis_facts facts = {
@@ -95,7 +97,7 @@ void target_diagnose(const struct target *target, const struct target_end *end, 
         .attach_missed_us = target->began_us > 0 ? target->attached_us - target->began_us : 0,
         .known_us = clock_read_us(CLOCK_MONOTONIC) - target->began_us,
         .start_was_reported = target->start_was_reported,
-        .attach_remark = target->attach_remark,
+        .attach_remark = attach_remark,
         .forked = target->origin == HANDSHAKE_FORK,
         .running = end->running && !target->image_gone,
         .interrupted = end->interrupted,
