@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/function_names.h"
+
 #define PREFIX_BYTES 32u
 #define NAME_BYTES 64u
 #define SYMBOLS_MAX (1u << 20)
@@ -26,7 +28,6 @@ static const struct row jemalloc_rows[] = {ALLOCATOR_STANDARD(ROW) ALLOCATOR_JEM
 static const struct row mimalloc_rows[] = {ALLOCATOR_MIMALLOC(ROW) ALLOCATOR_MIMALLOC_3(ROW)};
 static const struct row tbb_rows[] = {ALLOCATOR_STANDARD(ROW) ALLOCATOR_TBB(ROW)};
 
-static const char *const keys[FAMILY_KINDS] = {FAMILY_KEYS};
 static const char *const mappers[] = {FAMILY_MAPPERS};
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -143,9 +144,9 @@ static enum family_kind kind_of_key(const char *name, size_t *prefix_length)
 {
     size_t length = strnlen(name, NAME_BYTES);
     for (int kind = 0; length < NAME_BYTES && kind < FAMILY_KINDS; kind++) {
-        size_t key_length = strlen(keys[kind]);
+        size_t key_length = strlen(family_keys[kind]);
         if (length > key_length && length - key_length < PREFIX_BYTES &&
-            memcmp(name + length - key_length, keys[kind], key_length) == 0) {
+            memcmp(name + length - key_length, family_keys[kind], key_length) == 0) {
             *prefix_length = length - key_length;
             return (enum family_kind)kind;
         }
@@ -170,6 +171,15 @@ const char *families_function_name(const struct located_family *family, unsigned
     return row < count ? rows[row].name + skipped : "";
 }
 
+/* Name the heap after the prefix. */
+static void name_heap(struct located_family *family, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    while (length > 1 && prefix[length - 1] == '_')
+        length--;
+    snprintf(family->name, sizeof(family->name), "%.*s.malloc", (int)length, prefix);
+}
+
 static void take_family(struct located *located, struct remote_memory *memory,
                         const struct remote_object *object, enum family_kind kind,
                         const char *prefix)
@@ -187,11 +197,8 @@ static void take_family(struct located *located, struct remote_memory *memory,
         return;
     rows_of(kind, &count);
     struct located_family *family = &located->families[number];
-    size_t length = strlen(prefix);
-    while (length > 1 && prefix[length - 1] == '_')
-        length--;
     *family = (struct located_family){.kind = kind, .object = object->dynamic};
-    snprintf(family->name, sizeof(family->name), "%.*s.malloc", (int)length, prefix);
+    name_heap(family, prefix);
     for (unsigned i = 0; i < count; i++) {
         snprintf(name, sizeof(name), "%s%s", prefix, families_function_name(family, i));
         if (!remote_symbol_find(memory, object, name, &found))
@@ -201,13 +208,20 @@ static void take_family(struct located *located, struct remote_memory *memory,
     }
 }
 
+/* Return whether the object imports a function that maps memory. */
+static bool imports_mapper(struct remote_memory *memory, const struct remote_object *object,
+                           struct symbols *symbols)
+{
+    return count_symbols(memory, object, symbols) &&
+           read_symbols(memory, object, symbols, symbols->first) && maps_memory(symbols);
+}
+
 static void locate_in(struct located *located, struct remote_memory *memory,
                       const struct remote_object *object)
 {
     struct symbols symbols = {0};
     size_t length;
-    if (!count_symbols(memory, object, &symbols) ||
-        !read_symbols(memory, object, &symbols, symbols.first) || !maps_memory(&symbols) ||
+    if (!imports_mapper(memory, object, &symbols) ||
         !read_symbols(memory, object, &symbols, symbols.count)) {
         symbols_free(&symbols);
         return;
@@ -231,6 +245,92 @@ void families_locate(struct located *located, struct remote_memory *memory,
     for (size_t i = 0; i < count; i++) {
         if (strcmp(objects[i].name, located->allocator) != 0)
             locate_in(located, memory, &objects[i]);
+    }
+}
+
+/* --- the executable's own symbols --- */
+
+/* Return the family that has this key. `count` are known. FAMILIES_MAX: there is no room. */
+static unsigned family_of_key(struct located_family families[FAMILIES_MAX], unsigned *count,
+                              enum family_kind kind, const char *prefix)
+{
+    struct located_family family = {.kind = kind};
+    unsigned at = 0;
+    name_heap(&family, prefix);
+    while (at < *count &&
+           (families[at].kind != kind || strcmp(families[at].name, family.name) != 0))
+        at++;
+    if (at == *count && at < FAMILIES_MAX)
+        families[(*count)++] = family;
+    return at;
+}
+
+/* Find the functions of a family with this prefix. Return whether malloc and free are among them.
+ */
+static bool read_family(struct located_family *family, const char *prefix,
+                        const struct reader_file *file)
+{
+    char text[FAMILY_FUNCTIONS * NAME_BYTES];
+    struct reader_function *functions;
+    bool is_whole, has_free = false;
+    size_t used = 0;
+    unsigned count;
+    rows_of(family->kind, &count);
+    for (unsigned i = 0; i < count; i++)
+        used += (size_t)snprintf(text + used, NAME_BYTES, "%s%s", prefix,
+                                 families_function_name(family, i)) +
+                1;
+    int found = file_reader_functions(file, text, used, count, &functions, &is_whole);
+    for (int i = 0; i < found; i++) {
+        unsigned row = functions[i].name;
+        family->functions[row].address = functions[i].value;
+        family->functions[row].size = functions[i].size;
+        has_free |= strcmp(families_function_name(family, row), "free") == 0;
+    }
+    free(functions);
+    return has_free && family->functions[0].address != 0;
+}
+
+unsigned families_read(struct located_family families[FAMILIES_MAX], const struct reader_file *file,
+                       const struct reader_function *keys, size_t key_count,
+                       const char *const *names)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < key_count; i++) {
+        int kind = 0;
+        while (kind < FAMILY_KINDS && (names[keys[i].name][0] != '*' ||
+                                       strcmp(names[keys[i].name] + 1, family_keys[kind]) != 0))
+            kind++;
+        if (kind == FAMILY_KINDS || keys[i].prefix[0] == 0 || strncmp(keys[i].prefix, "_Z", 2) == 0)
+            continue;
+        unsigned before = count,
+                 at = family_of_key(families, &count, (enum family_kind)kind, keys[i].prefix);
+        if (at == before && count > before && !read_family(&families[at], keys[i].prefix, file))
+            count--;
+    }
+    return count;
+}
+
+void families_take(struct located *located, const struct located_family *families, unsigned count,
+                   uint64_t base, struct remote_memory *memory,
+                   const struct remote_object *executable)
+{
+    struct symbols symbols = {0};
+    if (count > 0 && executable != NULL && !imports_mapper(memory, executable, &symbols))
+        count = 0;
+    symbols_free(&symbols);
+    for (unsigned i = 0; i < count; i++) {
+        struct located_family family = families[i];
+        bool is_known = false;
+        for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++)
+            family.functions[row].address += family.functions[row].address != 0 ? base : 0;
+        for (unsigned j = 0; j < located->family_count && j < FAMILIES_MAX; j++)
+            is_known |= located->families[j].functions[0].address == family.functions[0].address;
+        if (is_known)
+            continue;
+        unsigned number = located->family_count++;
+        if (number < FAMILIES_MAX)
+            located->families[number] = family;
     }
 }
 

@@ -53,6 +53,8 @@ const char *const function_names[ATTACHED_FUNCTIONS] = {
 
 const char *const function_library_keys[EXTENDED_LIBRARIES] = {EXTENDED_LIBRARY_KEYS};
 
+const char *const family_keys[FAMILY_KINDS] = {FAMILY_KEYS};
+
 static const uint8_t libraries[EXTENDED_FUNCTIONS] = {
 #define LIBRARY(name, library, ...) EXTENDED_OF_##library,
     ALLOCATOR_EXTENDED(LIBRARY)
@@ -116,6 +118,8 @@ size_t function_names_list(char *text, const char **list, size_t *count)
                 used = list_name(text, used, list, count, prefix_name(i), function_names[j]);
         }
     }
+    for (int i = 0; i < FAMILY_KINDS; i++)
+        used = list_name(text, used, list, count, "*", family_keys[i]);
     used = list_name(text, used, list, count, "", EXTENDED_HEAP_VISIT);
     used = list_name(text, used, list, count, "", FUNCTION_OF_JEMALLOCS_NEW);
     used = list_name(text, used, list, count, "", ALLOCATOR_RUSTS_DEFAULT);

@@ -13,6 +13,9 @@ extern const char *const function_names[ATTACHED_FUNCTIONS];
 /* A function that each version of the library exports. */
 extern const char *const function_library_keys[EXTENDED_LIBRARIES];
 
+/* The key of each kind of family, without a prefix. */
+extern const char *const family_keys[FAMILY_KINDS];
+
 /* A part of jemalloc's operator new, of all versions that have one: handleOOM(size_t, bool). */
 #define FUNCTION_OF_JEMALLOCS_NEW "_ZL9handleOOMmb"
 
@@ -24,11 +27,11 @@ enum extended_library function_library(int function);
 unsigned function_nothrow_form(int function);
 
 /* Limits of the list. */
-#define FUNCTION_NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4))
+#define FUNCTION_NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4) + FAMILY_KINDS)
 #define FUNCTION_NAME_BYTES 64
 
-/* Write all names that an executable's allocator may have, one after the other, and list them.
- * Return the number of bytes. */
+/* Write all names that an executable's allocator may have, one after the other, and list them, with
+ * the keys of families as endings (READER_FUNCTIONS). Return the number of bytes. */
 size_t function_names_list(char *text, const char **list, size_t *count);
 
 /* Return the function that this name denotes if names have the prefix (an index of

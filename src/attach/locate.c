@@ -132,6 +132,8 @@ struct executable_symbols {
     size_t count;
     const char **names; /* indexed by functions[].name */
     char *text;         /* of the names */
+    struct located_family families[FAMILIES_MAX];
+    unsigned family_count;
 };
 
 void executable_symbols_close(struct executable_symbols *symbols)
@@ -157,7 +159,7 @@ static bool read_functions(struct executable_symbols *symbols, struct reader_fil
     int found =
         file_reader_functions(file, symbols->text, bytes, count, &symbols->functions, &is_whole);
     struct program_file program;
-    struct program_debug_file debug;
+    struct program_debug_file debug = {.fd = -1};
     if (found >= 0 && !is_whole &&
         program_debug_file_read(file, FILE_READER_DEADLINE_MS, &program, &debug) == 0 &&
         debug.fd >= 0) {
@@ -165,9 +167,12 @@ static bool read_functions(struct executable_symbols *symbols, struct reader_fil
         file->debug_fd = debug.fd;
         found = file_reader_functions(file, symbols->text, bytes, count, &symbols->functions,
                                       &is_whole);
-        close(debug.fd);
     }
     symbols->count = found > 0 ? (size_t)found : 0;
+    symbols->family_count =
+        families_read(symbols->families, file, symbols->functions, symbols->count, symbols->names);
+    if (debug.fd >= 0)
+        close(debug.fd);
     return found > 0;
 }
 
@@ -366,7 +371,8 @@ static bool add_extended(struct located *located, const struct executable_symbol
 }
 
 static bool locate_in_executable(struct located *located, const struct process *process,
-                                 struct remote_memory *memory, bool has_malloc)
+                                 struct remote_memory *memory,
+                                 const struct remote_object *executable, bool has_malloc)
 {
     const struct executable_symbols *symbols = process->symbols;
     uint64_t base;
@@ -374,6 +380,7 @@ static bool locate_in_executable(struct located *located, const struct process *
     if (symbols == NULL || !runs_same_program(symbols, &process->program) ||
         !remote_executable_base(process, memory, &base))
         return false;
+    families_take(located, symbols->families, symbols->family_count, base, memory, executable);
     /* An allocator with a prefix is there because the program uses it: prefer it to libc's. */
     for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
         found = take_with_prefix(located, symbols, base, i);
@@ -545,14 +552,14 @@ int locate_functions(struct located *located, const struct process *process,
         count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, &memory, objects, count);
     families_locate(located, &memory, objects, count);
-    free(objects);
     /* The allocator in a library belongs to the preloaded client. */
     if (process->moment == ATTACH_AT_HELLO && located->allocator[0] != 0) {
         forget_library(located);
         found = false;
     }
-    if (locate_in_executable(located, process, &memory, found))
+    if (locate_in_executable(located, process, &memory, count > 0 ? &objects[0] : NULL, found))
         found = true;
+    free(objects);
     if (!found)
         return refuse(process, count == 0, outcome, error);
     families_leave_located(located);

@@ -94,7 +94,8 @@ int reader_functions_take(const void *bytes, size_t length, size_t count)
     if (length % sizeof(*functions) != 0 || found > READER_FUNCTIONS_MAX)
         return -EBADMSG;
     for (size_t i = 0; i < found; i++) {
-        if (functions[i].name >= count)
+        if (functions[i].name >= count ||
+            memchr(functions[i].prefix, 0, sizeof(functions[i].prefix)) == NULL)
             return -EBADMSG;
     }
     return (int)found;

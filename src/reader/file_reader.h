@@ -100,7 +100,8 @@ int file_reader_segment(const struct reader_file *file, uint64_t offset,
 int file_reader_program(const struct reader_file *file, unsigned deadline_ms,
                         struct program_file *program);
 
-/* Find functions by name (`count` terminated names, one after the other). Return how many were
+/* Find functions by name (`count` terminated names, one after the other; "*END": those that end so
+ * after a prefix, as in READER_FUNCTIONS). Return how many were
  * found and set *functions, which the caller frees. *is_whole: the file itself lists all its
  * functions, so that a debug file has no others. */
 int file_reader_functions(const struct reader_file *file, const char *names, size_t bytes,

@@ -122,10 +122,27 @@ static struct wanted *sort_wanted(const struct reader_call *call, size_t *count)
 }
 
 struct search {
-    const struct wanted *wanted; /* sorted */
-    size_t wanted_count, found;
+    const struct wanted *wanted;              /* sorted */
+    size_t wanted_count, ending_count, found; /* names that begin with '*' are the first ones */
     struct reader_function *functions;
 };
+
+/* Return the wanted ending that the name has after a prefix, which is copied; NULL: none. */
+static const struct wanted *find_ending(const struct search *search, const char *name,
+                                        char prefix[READER_PREFIX_BYTES])
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < search->ending_count; i++) {
+        const char *ending = search->wanted[i].name + 1;
+        size_t ending_length = strlen(ending);
+        if (length <= ending_length || length - ending_length >= READER_PREFIX_BYTES ||
+            memcmp(name + length - ending_length, ending, ending_length) != 0)
+            continue;
+        memcpy(prefix, name, length - ending_length);
+        return &search->wanted[i];
+    }
+    return NULL;
+}
 
 static void take_function(void *context, const char *name, const GElf_Sym *symbol, unsigned type,
                           enum program_symbols source)
@@ -138,9 +155,13 @@ static void take_function(void *context, const char *name, const GElf_Sym *symbo
     const struct wanted key = {.name = allocator_name_demangle(name)};
     const struct wanted *hit = bsearch(&key, search->wanted, search->wanted_count,
                                        sizeof(*search->wanted), compare_wanted);
-    if (hit != NULL)
-        search->functions[search->found++] = (struct reader_function){
-            .name = hit->index, .value = symbol->st_value, .size = symbol->st_size};
+    struct reader_function function = {.value = symbol->st_value, .size = symbol->st_size};
+    if (hit == NULL && GELF_ST_BIND(symbol->st_info) != STB_LOCAL)
+        hit = find_ending(search, name, function.prefix);
+    if (hit == NULL)
+        return;
+    function.name = hit->index;
+    search->functions[search->found++] = function;
 }
 
 int handle_functions(const struct reader_call *call, struct reader_result *result)
@@ -150,6 +171,8 @@ int handle_functions(const struct reader_call *call, struct reader_result *resul
     struct symbol_tables tables = {0};
     Elf *elf = elf_begin(call->fd, ELF_C_READ_MMAP, NULL);
     search.wanted = wanted;
+    while (search.ending_count < search.wanted_count && wanted[search.ending_count].name[0] == '*')
+        search.ending_count++;
     if (wanted != NULL && elf != NULL && search.functions != NULL)
         tables = symbol_tables_read(elf, call->debug_fd, take_function, &search);
     result->bytes = search.functions;

@@ -20,6 +20,7 @@
 #define READER_ADDRESSES_MAX 32768u
 #define READER_RULES_MAX 512u
 #define READER_FUNCTIONS_MAX 4096u
+#define READER_PREFIX_BYTES 32u /* longer prefixes are left out */
 
 enum reader_kind {
     /* Descriptors: the file, then its debug file if there is one. Bytes: addresses in ascending
@@ -36,9 +37,10 @@ enum reader_kind {
     READER_SEGMENT,
     /* Descriptors: the file, then its debug file if there is one. Reply: a struct program_file. */
     READER_PROGRAM,
-    /* The same descriptors. Bytes: names, each terminated. Reply: code 1 if the file itself lists
-     * all its functions; a struct reader_function for each function with one of these names, in the
-     * order of the tables. */
+    /* The same descriptors. Bytes: names, each terminated; "*END" stands for all names of global
+     * symbols that end so after a prefix. Reply: code 1 if the file itself lists all its functions;
+     * a struct reader_function for each function with one of these names, in the order of the
+     * tables. */
     READER_FUNCTIONS,
 };
 
@@ -70,6 +72,7 @@ struct reader_function {
     uint32_t name; /* index among the requested names */
     uint32_t pad;
     uint64_t value, size;
+    char prefix[READER_PREFIX_BYTES]; /* what "*" stands for; "": the name is the requested one */
 };
 
 #endif

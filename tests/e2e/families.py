@@ -103,6 +103,39 @@ def test_interval():
     check(abs(sum(errors) / len(errors)) < 0.06, f"errors {errors}")
 
 
+def codes_of(pid):
+    """Return a digest of each executable mapping of a file, wherever it is."""
+    codes = []
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
+        for line in maps:
+            parts = line.split()
+            if len(parts) > 5 and "x" in parts[1] and parts[5].startswith("/"):
+                start, end = (int(number, 16) for number in parts[0].split("-"))
+                memory.seek(start)
+                codes.append((parts[5], hashlib.sha256(memory.read(end - start)).hexdigest()))
+    return sorted(codes)
+
+
+def profile_calls(daemon, directory, process, name):
+    """Profile the calls of a program that is ready. Return the heaps by name, and what it prints."""
+    maps, codes = maps_of(process.pid), codes_of(process.pid)
+    session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+    attached(daemon, process)
+    process.stdin.write(b"\n")
+    printed = b""
+    while b"live" not in printed:
+        line = process.stdout.readline()
+        if not check(line, f"{name}: the program has ended"):
+            break
+        printed += line
+    check(session.end() == 0, session.stderr)
+    check(maps_of(process.pid) == maps, f"{name}: the mappings are not as they were")
+    check(codes_of(process.pid) == codes, f"{name}: the code is not as it was")
+    process.stdin.write(b"\n")
+    check(process.wait() == 0, f"{name}: the program failed")
+    return {heap["heap"]: heap for heap in session.report()["heaps"]}, printed
+
+
 def test_attached():
     """In a running program the entries of the functions are patched: calls inside the library are seen, too."""
     for name, flags in (("plain", []), ("symbolic", ["-Wl,-Bsymbolic"])):
@@ -111,23 +144,35 @@ def test_attached():
             path = gcc(directory, "calls", source("renamed_calls.c"), "-DLINKED", "-L" + directory, "-lengine", f"-Wl,-rpath,{directory}")
             process = subprocess.Popen([path, "linked", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
             check(process.stdout.readline() == b"ready\n", "not ready")
-            maps = maps_of(process.pid)
-            session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
-            attached(daemon, process)
-            process.stdin.write(b"\n")
-            printed = b""
-            while b"live" not in printed:
-                line = process.stdout.readline()
-                if not check(line, f"{name}: the program has ended"):
-                    break
-                printed += line
-            check(session.end() == 0, session.stderr)
-            heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
+            heaps, printed = profile_calls(daemon, directory, process, name)
             check_exact(f"attached {name}", printed, heaps[HEAP])
             check(not heaps["libc.malloc"]["partial"], f"{name}: {heaps['libc.malloc']['partial']}")
-            check(maps_of(process.pid) == maps, "the mappings are as they were")
-            process.stdin.write(b"\n")
-            check(process.wait() == 0, f"{name}: the program failed")
+
+
+def executable(directory, name, *flags):
+    """Build a program that has the allocator in itself."""
+    return gcc(directory, name, source("renamed_calls.c"), source("renamed_allocator.c"), "-DLINKED", "-lpthread", *flags)
+
+
+def test_static_executable():
+    """A static program has the allocator under another name: it is found by the program's symbols."""
+    with tempfile.TemporaryDirectory() as directory:
+        for name, flags in (("fixed", ["-static"]), ("anywhere", ["-static-pie"])):
+            printed, heaps = host(directory, [executable(directory, name, *flags)])
+            check_exact(name, printed, heaps[HEAP])
+            check(not heaps["libc.malloc"]["partial"], f"{name}: {heaps['libc.malloc']['partial']}")
+
+
+def test_attached_executable():
+    """A running program has the allocator in its executable, exported or not."""
+    for name, flags in (("plain", []), ("exported", ["-rdynamic"]), ("fixed", ["-no-pie"])):
+        with scene() as (daemon, directory):
+            path = executable(directory, name, *flags)
+            process = subprocess.Popen([path, "linked", "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+            check(process.stdout.readline() == b"ready\n", "not ready")
+            heaps, printed = profile_calls(daemon, directory, process, name)
+            check_exact(f"attached {name}", printed, heaps[HEAP])
+            check(not heaps["libc.malloc"]["partial"], f"{name}: {heaps['libc.malloc']['partial']}")
 
 
 USER = """
@@ -591,19 +636,6 @@ class Opens:
     def end(self):
         self.process.stdin.close()
         return self.process.wait()
-
-
-def codes_of(pid):
-    """Return a digest of each executable mapping of a file, wherever it is."""
-    codes = []
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb") as memory:
-        for line in maps:
-            parts = line.split()
-            if len(parts) > 5 and "x" in parts[1] and parts[5].startswith("/"):
-                start, end = (int(number, 16) for number in parts[0].split("-"))
-                memory.seek(start)
-                codes.append((parts[5], hashlib.sha256(memory.read(end - start)).hexdigest()))
-    return sorted(codes)
 
 
 def test_opened_later():

@@ -108,9 +108,11 @@ int __wrap_file_reader_functions(const struct reader_file *file, const char *nam
     if (*functions == NULL)
         abort();
     memcpy(*functions, memory.bytes, found * sizeof(**functions));
-    for (size_t i = 0; i < found; i++)
-        (*functions)[i].name %= (uint32_t)count; /* within the bounds that the file reader's
-                                                  * answers are checked for */
+    /* Within the bounds that the file reader's answers are checked for. */
+    for (size_t i = 0; i < found; i++) {
+        (*functions)[i].name %= (uint32_t)count;
+        (*functions)[i].prefix[READER_PREFIX_BYTES - 1] = 0;
+    }
     return (int)found;
 }
 

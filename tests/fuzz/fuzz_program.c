@@ -29,12 +29,12 @@ static void read_facts(int fd, int debug_fd)
 
 static void find_functions(int fd, int debug_fd)
 {
-    static char names[] = "malloc\0free\0je_malloc\0_start";
+    static char names[] = "malloc\0free\0je_malloc\0_start\0*alloc";
     struct reader_result result = {0};
     const struct reader_call call = {
         .request = {.bytes = sizeof(names)}, .fd = fd, .debug_fd = debug_fd, .bytes = names};
     check(handle_functions(&call, &result) >= 0);
-    check(reader_functions_take(result.bytes, result.length, 4) >= 0);
+    check(reader_functions_take(result.bytes, result.length, 5) >= 0);
     free(result.bytes);
 }
 

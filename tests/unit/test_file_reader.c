@@ -149,6 +149,13 @@ static void test_other_questions(void **state)
     assert_true(is_whole);
     assert_true(functions[0].name != functions[1].name && functions[0].name > 0);
     free(functions);
+    /* Endings of global names: test_other_questions() is not one. */
+    static const char endings[] = "*_other_questions\0*_reader_names";
+    assert_int_equal(
+        1, file_reader_functions(&own, endings, sizeof(endings), 2, &functions, &is_whole));
+    assert_int_equal(1, functions[0].name);
+    assert_string_equal("file", functions[0].prefix);
+    free(functions);
     close(self);
     int text = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
     const struct reader_file no_program = {.path = "/etc/passwd", .fd = text, .debug_fd = -1};

@@ -2,8 +2,8 @@
 /*
  * Allocators that an attached process has under other names (families), in libraries that it opens
  * while it is profiled. The process's list of libraries is read about twice a second. Only a new
- * family stops the process, and looks and stops together take at most one part in PAUSE_TIMES of
- * the time, so a program that opens such libraries all the time is seldom stopped.
+ * family stops the process. A program that opens such libraries all the time is looked at less
+ * often, so it is seldom stopped.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,12 @@
 #include "util/remark.h"
 
 #define PERIOD_MS 500u
-#define PAUSE_TIMES 500u
+/* Looks take at most one part in 500 of the time, those at all processes together, and stops one in
+ * 100 of a process's. */
+#define LOOK_PAUSE_TIMES 500u
+#define STOP_PAUSE_TIMES 100u
+/* Stops are long if the threads get no processor. */
+#define PAUSE_MS_MAX 10000u
 
 void target_note_unseen_family(struct target *target, const char *name, const char *why)
 {
@@ -65,9 +70,13 @@ void target_look_for_families(struct target *target)
         note_added(target, outcome.added, now_ms);
     families->stopped_us += outcome.stopped_us;
     target->calls_cut += outcome.calls_cut;
-    uint64_t cost_us = clock_read_us(CLOCK_THREAD_CPUTIME_ID) - began_us + outcome.stopped_us;
-    uint64_t pause_ms = cost_us * PAUSE_TIMES * target->neighbours / 1000;
-    families->due_ms = now_ms + (pause_ms > PERIOD_MS ? pause_ms : PERIOD_MS);
+    uint64_t look_us = clock_read_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
+    uint64_t pause_ms =
+        (look_us * LOOK_PAUSE_TIMES * target->neighbours + outcome.stopped_us * STOP_PAUSE_TIMES) /
+        1000;
+    families->due_ms = now_ms + (pause_ms < PERIOD_MS      ? PERIOD_MS
+                                 : pause_ms > PAUSE_MS_MAX ? PAUSE_MS_MAX
+                                                           : pause_ms);
 }
 
 void target_remark_families(const struct target *target, char *remark, size_t size)
