@@ -284,6 +284,20 @@ static int note_libraries(struct attempt *attempt)
     return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
 }
 
+/* Choose the address of an annex, for the first family that is out of the image's reach: it is in
+ * an executable, if the allocator is in a library. */
+static void place_annex(struct attempt *attempt)
+{
+    const struct located *located = &attempt->located;
+    struct entries *entries = &attempt->attach->entries;
+    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX && entries->annex == 0;
+         i++) {
+        uint64_t address = located->families[i].functions[0].address;
+        if (!entries_reach(entries, address))
+            entries->annex = inject_find_place(&attempt->process, address, image_annex_bytes());
+    }
+}
+
 /* Find the allocator, choose the image's address, and make the trampolines. This only reads the
  * process. */
 static int prepare(struct attempt *attempt)
@@ -312,6 +326,8 @@ static int prepare(struct attempt *attempt)
     entries->image_end = entries->image + attempt->image.total;
     entries->room = entries->image + attempt->image.trampolines_start;
     attempt->params = image_params(&attempt->image);
+    if (attempt->options != NULL && attempt->options->wants_families)
+        place_annex(attempt);
     return make_trampolines(attempt);
 }
 
@@ -327,15 +343,6 @@ static void write_program(char path[ATTACHED_PROGRAM_BYTES], const struct proces
         file += length;
     if (strlen(file) < ATTACHED_PROGRAM_BYTES)
         strcpy(path, file);
-}
-
-/* Put the trampolines into the image. */
-static void fill_trampolines(struct attempt *attempt)
-{
-    const struct entries *entries = &attempt->attach->entries;
-    for (unsigned i = 0; i < entries->count; i++)
-        memcpy(attempt->image.bytes + attempt->image.trampolines_start + i * TRAMPOLINE_BYTES,
-               entries->trampolines[i].code, entries->trampolines[i].code_bytes);
 }
 
 static void fill_params(struct attempt *attempt)
@@ -367,7 +374,8 @@ static void fill_params(struct attempt *attempt)
     write_program(params->program, &attempt->process);
     name_all_functions(attempt);
     entries_list(&attempt->attach->entries, params);
-    fill_trampolines(attempt);
+    entries_fill(&attempt->attach->entries, attempt->image.bytes + attempt->image.trampolines_start,
+                 attempt->image.bytes + attempt->image.total);
     if (getrandom(&params->seed, sizeof(params->seed), GRND_NONBLOCK) !=
         (ssize_t)sizeof(params->seed))
         params->seed = clock_read_us(CLOCK_MONOTONIC) ^ ((uint64_t)attempt->attach->pid << 40);
@@ -390,6 +398,7 @@ static int enter_stopped(struct attempt *attempt)
                          (int)attach->pid, strerror(-code));
     params->image = base;
     params->image_bytes = image->total;
+    params->annex = attach->entries.annex;
     params->marker = base + image->marker_start;
     params->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     code = inject_map(tracee, image, base, attempt->options->ring_fd, data_bytes, &ring, error);
@@ -404,6 +413,7 @@ static int enter_stopped(struct attempt *attempt)
         return code;
 
     params->ring = ring;
+    params->annex_bytes = params->annex != 0 ? image->annex_bytes : 0;
     attach->client.params_address = base + image->params_offset;
     attach->client.trampolines = attach->entries.trampolines;
     attach->client.trampoline_count = attach->entries.count;

@@ -30,12 +30,21 @@ static bool is_numbered(const struct trampoline *trampoline, uint32_t first, uin
            trampoline->site.function < end;
 }
 
+static bool is_near(uint64_t address, uint64_t start, uint64_t end)
+{
+    uint64_t farthest = address < start ? end - address : address > end ? address - start : 0;
+    return farthest < PROCESSOR_JUMP_REACH - REACH_MARGIN;
+}
+
+static bool needs_annex(const struct entries *entries, uint64_t address)
+{
+    return !is_near(address, entries->image, entries->image_end) && entries->annex != 0 &&
+           is_near(address, entries->annex, entries->annex + ENTRIES_ANNEX_BYTES);
+}
+
 bool entries_reach(const struct entries *entries, uint64_t address)
 {
-    uint64_t farthest = address < entries->image       ? entries->image_end - address
-                        : address > entries->image_end ? address - entries->image
-                                                       : 0;
-    return farthest < PROCESSOR_JUMP_REACH - REACH_MARGIN;
+    return is_near(address, entries->image, entries->image_end) || needs_annex(entries, address);
 }
 
 static bool overlaps_another(const struct entries *entries, const struct trampoline *made)
@@ -65,9 +74,12 @@ uint64_t entries_add(struct entries *entries, const struct tracee *tracee,
         wanted = sizeof(code);
     size_t got = tracee_read_some(tracee, function->address, code, wanted);
     struct trampoline *trampoline = &entries->trampolines[place];
-    uint64_t at = entries->room + (uint64_t)place * TRAMPOLINE_BYTES;
-    bool is_made =
-        trampoline_make(trampoline, function->address, code, got, function->hook, at, why) == 0;
+    bool is_far = needs_annex(entries, function->address);
+    uint64_t at = is_far ? entries->annex + (uint64_t)place * ENTRIES_ANNEX_SLOT_BYTES
+                         : entries->room + (uint64_t)place * TRAMPOLINE_BYTES;
+    uint64_t hook = is_far ? at + TRAMPOLINE_BYTES : function->hook;
+    bool is_made = trampoline_make(trampoline, function->address, code, got, hook, at, why) == 0;
+    trampoline->far_hook = is_far ? function->hook : 0;
     if (is_made && overlaps_another(entries, trampoline)) {
         *why = "its first instructions are patched already";
         is_made = false;
@@ -110,6 +122,26 @@ bool entries_any_present(const struct entries *entries, const struct tracee *tra
             return true;
     }
     return false;
+}
+
+/* Write a trampoline's bytes. Return their number. */
+static size_t write_slot(const struct trampoline *trampoline,
+                         uint8_t slot[ENTRIES_ANNEX_SLOT_BYTES])
+{
+    memcpy(slot, trampoline->code, trampoline->code_bytes);
+    if (trampoline->far_hook == 0)
+        return trampoline->code_bytes;
+    processor_far_jump(slot + TRAMPOLINE_BYTES, trampoline->far_hook);
+    return ENTRIES_ANNEX_SLOT_BYTES;
+}
+
+void entries_fill(const struct entries *entries, uint8_t *room, uint8_t *annex)
+{
+    for (unsigned i = 0; i < entries->count; i++) {
+        const struct trampoline *trampoline = &entries->trampolines[i];
+        write_slot(trampoline, trampoline->far_hook != 0 ? annex + i * ENTRIES_ANNEX_SLOT_BYTES
+                                                         : room + i * TRAMPOLINE_BYTES);
+    }
 }
 
 void entries_list(const struct entries *entries, struct attached_params *params)
@@ -186,9 +218,10 @@ int entries_write_trampolines(const struct entries *entries, const struct tracee
     int code = 0;
     for (unsigned i = 0; i < entries->count && code == 0; i++) {
         const struct trampoline *trampoline = &entries->trampolines[i];
+        uint8_t slot[ENTRIES_ANNEX_SLOT_BYTES] = {0};
         if (is_due(trampoline))
-            code = tracee_write(tracee, trampoline->site.trampoline, trampoline->code,
-                                trampoline->code_bytes);
+            code = tracee_write(tracee, trampoline->site.trampoline, slot,
+                                write_slot(trampoline, slot));
     }
     return code;
 }

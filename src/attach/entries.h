@@ -17,9 +17,14 @@
 struct entries {
     uint64_t image, image_end; /* of the client in the process */
     uint64_t room;             /* for trampolines, in there */
-    unsigned count;            /* of those below. One whose site has no length is free */
+    uint64_t annex; /* for those of functions out of the image's reach; 0: there is none */
+    unsigned count; /* of those below. One whose site has no length is free */
     struct trampoline trampolines[ATTACHED_SITES_MAX];
 };
+
+/* Bytes of an annex: a trampoline and a far jump for each entry. */
+#define ENTRIES_ANNEX_SLOT_BYTES (TRAMPOLINE_BYTES + TRAMPOLINE_FAR_BYTES)
+#define ENTRIES_ANNEX_BYTES (ATTACHED_SITES_MAX * ENTRIES_ANNEX_SLOT_BYTES)
 
 /* A function to patch. */
 struct entry_function {
@@ -27,7 +32,8 @@ struct entry_function {
     uint32_t number; /* of the site */
 };
 
-/* Return whether a jump at the address reaches the image, and one from there the address. */
+/* Return whether a jump at the address reaches the image or the annex, and one from there the
+ * address. */
 bool entries_reach(const struct entries *entries, uint64_t address);
 
 /* Make the trampoline of a function. Return its address in the process; 0: it cannot be patched,
@@ -45,6 +51,9 @@ unsigned entries_due(const struct entries *entries);
  * as we wrote it. */
 bool entries_any_present(const struct entries *entries, const struct tracee *tracee, uint32_t first,
                          uint32_t end);
+
+/* Put the trampolines into the contents of the image's room and of the annex. */
+void entries_fill(const struct entries *entries, uint8_t *room, uint8_t *annex);
 
 /* List the sites in the parameters. */
 void entries_list(const struct entries *entries, struct attached_params *params);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "attach/arch/processor.h"
-#include "attach/trampoline.h"
+#include "attach/entries.h"
 #include "attached_blob.h" /* static const unsigned char attached_blob[] */
 
 #define PAGE_BYTES PROCESSOR_PAGE_BYTES
@@ -45,6 +45,11 @@ static size_t loaded_bytes(void)
 size_t image_total(void)
 {
     return loaded_bytes() + whole_pages(ATTACHED_SITES_MAX * TRAMPOLINE_BYTES) + PAGE_BYTES;
+}
+
+size_t image_annex_bytes(void)
+{
+    return whole_pages(ENTRIES_ANNEX_BYTES);
 }
 
 /* Copy the segments: code first, then data, on separate pages. */
@@ -137,9 +142,10 @@ int image_make(struct image *image, uint64_t base, struct error *error)
 {
     struct dynamic dynamic;
     *image = (struct image){.total = image_total(),
+                            .annex_bytes = image_annex_bytes(),
                             .trampolines_start = loaded_bytes(),
                             .marker_start = image_total() - PAGE_BYTES};
-    image->bytes = calloc(1, image->total);
+    image->bytes = calloc(1, image->total + image->annex_bytes);
     if (image->bytes == NULL)
         return error_set(error, -ENOMEM, "no memory for the client");
     if (!lay_out(image) || !read_dynamic(image, &dynamic) || !relocate(image, &dynamic, base) ||

@@ -83,7 +83,7 @@ struct injection {
     struct tracee *tracee;
     int pidfd;
     uint64_t scratch; /* in the target, RW */
-    uint64_t base, total, ring, ring_bytes;
+    uint64_t base, total, annex, ring, ring_bytes;
     int memfd, pair[2], ring_fd; /* in the target; -1: none */
     struct error *error;
     int code;
@@ -163,9 +163,10 @@ static void close_in_target(struct injection *injection, int *fd)
 
 static int write_image(const struct image *image, int fd)
 {
-    if (ftruncate(fd, (off_t)image->total) < 0)
+    size_t bytes = image->total + image->annex_bytes;
+    if (ftruncate(fd, (off_t)bytes) < 0)
         return -errno;
-    for (size_t at = 0; at < image->total; at += 4096) {
+    for (size_t at = 0; at < bytes; at += 4096) {
         /* Zero pages stay holes. */
         static const uint8_t zeros[4096];
         if (memcmp(image->bytes + at, zeros, 4096) != 0 &&
@@ -218,6 +219,32 @@ static void map_image(struct injection *injection, const struct image *image)
         call(injection, "map the client's code", parts[i].row,
              (const uint64_t[6]){injection->base + parts[i].start, parts[i].bytes,
                                  (uint64_t)injection->memfd, parts[i].start});
+}
+
+/* Map the annex. Until the parameters have its address, nobody would find it if we are killed. */
+static void map_annex(struct injection *injection, const struct image *image)
+{
+    const struct attached_params *params = image_params(image);
+    const uint64_t place[6] = {params->annex, image->annex_bytes};
+    if (params->annex == 0)
+        return;
+    long mapped =
+        call(injection, "map memory where its executable reaches it", CALL_MAP_IMAGE, place);
+    if (injection->code < 0)
+        return;
+    injection->annex = (uint64_t)mapped;
+    if (injection->annex != params->annex) {
+        injection->code =
+            error_set(injection->error, -EEXIST, "the process mapped something in our place");
+        return;
+    }
+    put_memory(injection,
+               injection->base + image->params_offset +
+                   offsetof(struct attached_params, annex_bytes),
+               &image->annex_bytes, sizeof(params->annex_bytes));
+    call(injection, "map the client's code", CALL_MAP_IMAGE_CODE,
+         (const uint64_t[6]){params->annex, image->annex_bytes, (uint64_t)injection->memfd,
+                             image->total});
 }
 
 /* Fill the last page, the marker. It stays private anonymous memory and reads as zeros in children.
@@ -359,6 +386,7 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
     }
     make_image(&injection, image);
     map_image(&injection, image);
+    map_annex(&injection, image);
     pass_ring(&injection, ring_fd);
     map_ring(&injection, image, data_bytes);
     make_marker(&injection, image);
@@ -371,6 +399,7 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
     if (injection.code < 0) {
         tracee_work_move(tracee, NULL);
         inject_unmap(tracee, injection.base, injection.total);
+        inject_unmap(tracee, injection.annex, image->annex_bytes);
         inject_unmap(tracee, injection.ring, injection.ring != 0 ? injection.ring_bytes : 0);
     }
     *ring = injection.ring;

@@ -23,7 +23,8 @@
 uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes);
 
 /*
- * Map the image at `base` and the ring anywhere (its address goes into *ring). Call it between
+ * Map the image at `base`, its annex at the address in its parameters (0: none), and the ring
+ * anywhere (its address goes into *ring). Call it between
  * tracee_work_begin() and tracee_work_end(). Return 0, or a negative errno with a message; after an
  * error nothing stays mapped.
  */

@@ -133,7 +133,7 @@ static bool move_out(const struct installed_client *client, struct tracee_thread
         thread->moved = true;
         return true;
     }
-    if (pc < params->image || pc >= params->image + params->image_bytes)
+    if (pc - params->image >= params->image_bytes && pc - params->annex >= params->annex_bytes)
         return true;
     for (unsigned i = 0; i < client->trampoline_count; i++) {
         uint64_t to = trampoline_leave(&client->trampolines[i], pc);
@@ -202,6 +202,8 @@ bool installed_client_is_unused(const struct installed_client *client, struct tr
         if (!move_out(client, &tracee->threads[i], registers) ||
             handler_returns_to(tracee, registers, params->image,
                                params->image + params->image_bytes) ||
+            (params->annex_bytes != 0 && handler_returns_to(tracee, registers, params->annex,
+                                                            params->annex + params->annex_bytes)) ||
             handler_is_in_call(params, tracee, registers))
             return false;
     }
@@ -238,6 +240,9 @@ int installed_client_remove(const struct installed_client *client, struct tracee
                sizeof(params->mapped[i]));
         inject_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
     }
+    forget(client, tracee, offsetof(struct attached_params, annex_bytes),
+           sizeof(params->annex_bytes));
+    inject_unmap(tracee, params->annex, params->annex_bytes);
     tracee_work_move(tracee, NULL);
     /* The ring comes last: it can be found by its name. */
     inject_unmap(tracee, params->image, params->image_bytes);

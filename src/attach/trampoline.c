@@ -17,6 +17,9 @@ uint64_t trampoline_enter(const struct trampoline *trampoline, uint64_t pc)
 uint64_t trampoline_leave(const struct trampoline *trampoline, uint64_t pc)
 {
     const struct attached_site *site = &trampoline->site;
+    if (trampoline->far_hook != 0 &&
+        pc - site->trampoline - TRAMPOLINE_BYTES < TRAMPOLINE_FAR_BYTES)
+        return site->address;
     if (pc < site->trampoline || pc >= site->trampoline + trampoline->code_bytes)
         return 0;
     for (unsigned i = 0; i < trampoline->instruction_count; i++) {

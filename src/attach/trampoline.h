@@ -15,6 +15,9 @@
 /* Room for the replaced instructions, some of them in a longer form, and a jump. */
 #define TRAMPOLINE_BYTES 96
 
+/* Besides, in an annex: a jump to a hook that the entry's own does not reach. */
+#define TRAMPOLINE_FAR_BYTES 16
+
 #define TRAMPOLINE_INSTRUCTIONS_MAX 8
 
 struct trampoline {
@@ -26,7 +29,8 @@ struct trampoline {
         uint8_t before, now;
     } instructions[TRAMPOLINE_INSTRUCTIONS_MAX];
     unsigned instruction_count;
-    bool is_patched; /* the entry jumps to the hook */
+    bool is_patched;   /* the entry jumps to the hook */
+    uint64_t far_hook; /* in an annex: the jump to this hook is after TRAMPOLINE_BYTES; 0: none */
 };
 
 /*
@@ -41,8 +45,8 @@ int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint
  * the first of them; 0 if pc is elsewhere, or in the middle of an instruction. */
 uint64_t trampoline_enter(const struct trampoline *trampoline, uint64_t pc);
 
-/* Return the address in the restored function that corresponds to a pc in the trampoline; 0 if pc
- * is not in it. */
+/* Return the address in the restored function that corresponds to a pc in the trampoline, or at the
+ * jump to a far hook; 0 if pc is not in it. */
 uint64_t trampoline_leave(const struct trampoline *trampoline, uint64_t pc);
 
 #endif

@@ -149,7 +149,8 @@ struct attached_params {
      * that the kernel does not lock (munlock, mprotect). */
     uint32_t avoid_copying, avoid_unlocking;
     uint32_t at_entry;           /* the program has not run yet: it may have no thread pointer */
-    uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring */
+    uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring and: */
+    uint64_t annex, annex_bytes; /* trampolines of functions out of the image's reach; 0: none */
     uint64_t ring_bytes;         /* of address space */
     /* Address of a word that is 1 in this process and 0 in a forked child: a child whose first
      * allocation comes before the client is set up must not use the parent's ring. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about aarch64 for processor.h. */
 #include <elf.h>
+#include <string.h>
 
 /* Relocation that adds the image's address. */
 #define PROCESSOR_RELATIVE R_AARCH64_RELATIVE
@@ -22,6 +23,15 @@
 #define PROCESSOR_RED_ZONE_BYTES 0u
 
 #define PROCESSOR_FRAME_WORDS 4u
+
+/* Write a jump to any address, of at most TRAMPOLINE_FAR_BYTES: ldr x16, .+8; br x16; the address.
+ */
+static inline void processor_far_jump(uint8_t *code, uint64_t to)
+{
+    static const uint32_t jump[] = {0x58000050, 0xd61f0200};
+    memcpy(code, jump, sizeof(jump));
+    memcpy(code + sizeof(jump), &to, sizeof(to));
+}
 
 static inline uint64_t registers_pc(const struct user_regs_struct *registers)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts about x86-64 for processor.h. */
 #include <elf.h>
+#include <string.h>
 
 /* Relocation that adds the image's address. */
 #define PROCESSOR_RELATIVE R_X86_64_RELATIVE
@@ -21,6 +22,14 @@
 #define PROCESSOR_RED_ZONE_BYTES 128u
 
 #define PROCESSOR_FRAME_WORDS 3u
+
+/* Write a jump to any address, of at most TRAMPOLINE_FAR_BYTES: jmp *0(%rip), and the address. */
+static inline void processor_far_jump(uint8_t *code, uint64_t to)
+{
+    static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+    memcpy(code, jump, sizeof(jump));
+    memcpy(code + sizeof(jump), &to, sizeof(to));
+}
 
 static inline uint64_t registers_pc(const struct user_regs_struct *registers)
 {
