@@ -284,18 +284,21 @@ static int note_libraries(struct attempt *attempt)
     return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
 }
 
-/* Choose the address of an annex, for the first family that is out of the image's reach: it is in
- * an executable, if the allocator is in a library. */
+/* Choose the address of an annex, if functions are out of the image's reach: those of a family in
+ * the executable, if the allocator is in a library; or those of libraries, if it is in the
+ * executable. */
 static void place_annex(struct attempt *attempt)
 {
     const struct located *located = &attempt->located;
+    const struct attach *attach = attempt->attach;
     struct entries *entries = &attempt->attach->entries;
-    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX && entries->annex == 0;
-         i++) {
-        uint64_t address = located->families[i].functions[0].address;
-        if (!entries_reach(entries, address))
-            entries->annex = inject_find_place(&attempt->process, address, image_annex_bytes());
+    uint64_t address = attach->link_count > 0 ? attach->links[attach->link_count - 1].base : 0;
+    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++) {
+        if (!entries_reach(entries, located->families[i].functions[0].address))
+            address = located->families[i].functions[0].address;
     }
+    if (address != 0 && !entries_reach(entries, address))
+        entries->annex = inject_find_place(&attempt->process, address, image_annex_bytes());
 }
 
 /* Find the allocator, choose the image's address, and make the trampolines. This only reads the

@@ -612,7 +612,7 @@ int main(int argc, char **argv)
 
 
 class Opens:
-    """A program that obeys commands, each a line that it answers with an address."""
+    """A program that obeys commands, each a line that it answers with a number."""
 
     def __init__(self, path, *arguments):
         self.process = subprocess.Popen([path, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
@@ -622,16 +622,25 @@ class Opens:
         self.process.stdin.write(command.encode() + b"\n")
         return int(self.process.stdout.readline(), 16)
 
-    def code_at(self, address):
-        with open(f"/proc/{self.pid}/mem", "rb") as memory:
-            memory.seek(address)
-            return memory.read(16)
+    def has_patched(self, library):
+        """Return whether the library's code is another than its file's."""
+        with open(f"/proc/{self.pid}/maps") as maps, open(f"/proc/{self.pid}/mem", "rb") as memory, open(library, "rb") as file:
+            for line in maps:
+                parts = line.split()
+                if len(parts) < 6 or "x" not in parts[1] or parts[5] != library:
+                    continue
+                start, end = (int(number, 16) for number in parts[0].split("-"))
+                memory.seek(start)
+                file.seek(int(parts[2], 16))
+                own = file.read(end - start)
+                if memory.read(end - start)[:len(own)] != own:
+                    return True
+        return False
 
-    def open(self, command):
-        """Open a library. Return once the profiler has patched the function at the address in the answer."""
-        address = self.tell(command)
-        code = self.code_at(address)
-        wait_for("patching", lambda: self.code_at(address) != code)
+    def open(self, command, library):
+        """Open a library. Return once the profiler has patched it."""
+        self.tell(command)
+        wait_for("patching", lambda: self.has_patched(library))
 
     def end(self):
         self.process.stdin.close()
@@ -642,17 +651,18 @@ def test_opened_later():
     """A library that a program opens while it is profiled is a heap from then on, exact, and so it is if it is closed
     and opened again. Afterwards the code is as it was."""
     with scene() as (daemon, directory):
-        program = Opens(gcc_text(directory, "later", LATER, "-ldl"), library(directory), "engine_")
+        engine = library(directory)
+        program = Opens(gcc_text(directory, "later", LATER, "-ldl"), engine, "engine_")
         program.tell("o0")
         codes = codes_of(program.pid)
         program.tell("x0")
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid))
         attached(daemon, program)
         for _ in range(3):
-            program.open("o0")
+            program.open("o0", engine)
             program.tell("c1000")
             program.tell("x0")
-        program.open("o0")
+        program.open("o0", engine)
         program.tell("c100")
         check(session.end() == 0, session.stderr)
         check(codes_of(program.pid) == codes, "the code is not as it was")
@@ -680,13 +690,13 @@ def test_bound_later():
         session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid))
         attached(daemon, program)
         for i in range(8):
-            program.open(f"o{i}")
+            program.open(f"o{i}", arguments[2 * i])
             program.tell(f"c{10 + i}")
         program.tell("o8")
         program.tell("c10")
         # The look that finds this one anew has seen the ninth, too.
         program.tell("x0")
-        program.open("o0")
+        program.open("o0", arguments[0])
         check(session.end() == 0, session.stderr)
         check(program.end() == 0, "the program failed")
         heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
@@ -695,6 +705,58 @@ def test_bound_later():
         malloc = heaps["libc.malloc"]
         check("p8.malloc" not in heaps, "a ninth heap")
         check(malloc["unseen_allocator"] == "p8.malloc" and malloc["partial"], f"{malloc['unseen_allocator']}")
+
+
+# An allocator under a name that the profiler knows as malloc's.
+KNOWN = [source("renamed_allocator.c"), "-DRENAMED(name)=je_##name", "-lpthread"]
+
+CALLS_KNOWN = """
+#include <stdio.h>
+void *je_malloc(unsigned long size);
+int main(void)
+{
+    puts("ready");
+    fflush(stdout);
+    getchar();
+    for (int i = 0; i < 100; i++)
+        je_malloc(1000);
+    puts("live");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"""
+
+
+def test_known_prefix():
+    """Functions that are the allocator's, because the profiler knows their prefix, are not a family as well."""
+    with scene() as (daemon, directory):
+        path = gcc_text(directory, "known", CALLS_KNOWN, *KNOWN, "-rdynamic")
+        process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        check(process.stdout.readline() == b"ready\n", "not ready")
+        heaps, _ = profile_calls(daemon, directory, process, "known")
+        check(set(heaps) == {"libc.malloc"}, f"{set(heaps)}")
+        malloc = heaps["libc.malloc"]
+        check(malloc["exact_calls"] == 100, f"{malloc['exact_calls']} calls")
+        check("je.malloc" not in malloc["remark"], malloc["remark"])
+
+
+def test_opened_later_hosted():
+    """Under host, a program with an allocator of its own is attached to at its start. A library's that it opens later
+    is a heap, too."""
+    with tempfile.TemporaryDirectory() as directory:
+        engine, output = library(directory), os.path.join(directory, "o")
+        program = Opens(*harness.host_command([gcc_text(directory, "later", LATER, *KNOWN, "-ldl"), engine, "engine_"], output, 1))
+        program.tell("c0")
+        program.pid = harness.find_descendant(program.pid, "later")
+        program.open("o0", engine)
+        program.tell("c100")
+        check(program.end() == 0, "the program failed")
+        heaps = {heap["heap"]: heap for heap in report_of(output)["heaps"]}
+        total = heaps[HEAP]["total"]
+        got = [total[name]["estimate"] for name in ("alloc_objects", "alloc_space", "space")]
+        check(got == [100, 10000, 5000], f"{got}")
+        check(HEAP in heaps["libc.malloc"]["remark"], heaps["libc.malloc"]["remark"])
 
 
 THREADS_LATER = """
@@ -760,11 +822,12 @@ int main(int argc, char **argv)
 def test_threads_later():
     """Threads call a family while it is patched, and while the profiler leaves."""
     with scene() as (daemon, directory):
-        program = Opens(gcc_text(directory, "threads_later", THREADS_LATER, "-ldl", "-lpthread"), library(directory))
+        engine = library(directory)
+        program = Opens(gcc_text(directory, "threads_later", THREADS_LATER, "-ldl", "-lpthread"), engine)
         for number in range(5):
             session = Session(daemon, os.path.join(directory, f"o{number}"), "-p", str(program.pid), "-i", "4096")
             attached(daemon, program)
-            program.open("o")
+            program.open("o", engine)
             rounds = program.tell("r")
             wait_for("rounds", lambda: program.tell("r") > rounds + 100)
             check(session.end() == 0, session.stderr)

@@ -43,12 +43,6 @@ static void note_added(struct target *target, const char *added, uint64_t now_ms
     else
         snprintf(families->added + used, sizeof(families->added) - used, "%s%.100s (after %.1f s)",
                  used > 0 ? ", " : "", added, (double)(now_ms - target->start_ms) / 1e3);
-    /* All else in the profile is from the program's start on. */
-    if (!target->is_complete || target->unseen_allocator[0] != 0)
-        return;
-    snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "%.23s", added);
-    snprintf(target->unseen_reason, sizeof(target->unseen_reason),
-             "What %.100s allocated before the profiler noticed it is missing.", added);
 }
 
 void target_look_for_families(struct target *target)
