@@ -2,11 +2,14 @@
 /* Symbol tables in another process's memory: what is found, and that every search ends. A file
  * represents the memory; its offsets are the addresses. */
 #include <elf.h>
+#include <errno.h>
+#include <link.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -65,10 +68,43 @@ static void test_every_search_ends(void **state)
     assert_false(remote_symbol_find(&memory, &object, "malloc", &symbol));
 }
 
+static void test_links_are_listed_while_the_loader_rests(void **state)
+{
+    enum { LOADER = 0x4000, LINKS = 0x5000, READS = 100000 };
+    struct remote_memory memory = {&tracee, READS};
+    struct r_debug list = {.r_map = (void *)LINKS, .r_state = RT_ADD};
+    struct link_map maps[] = {
+        {.l_addr = 0x1000, .l_ld = (void *)0x1100, .l_next = (void *)(LINKS + sizeof(maps[0]))},
+        {.l_addr = 0x2000, .l_ld = (void *)0x2200},
+    };
+    struct remote_link *links;
+    size_t count;
+    (void)state;
+    assert_true(pwrite(tracee.memory_fd, &list, sizeof(list), LOADER) > 0);
+    assert_true(pwrite(tracee.memory_fd, maps, sizeof(maps), LINKS) > 0);
+    assert_int_equal(-EAGAIN, remote_links(LOADER, &memory, &links, &count));
+    list.r_state = RT_CONSISTENT;
+    assert_true(pwrite(tracee.memory_fd, &list, sizeof(list), LOADER) > 0);
+    assert_int_equal(0, remote_links(LOADER, &memory, &links, &count));
+    assert_int_equal(2, count);
+    assert_int_equal(0x2000, links[1].base);
+    assert_int_equal(0x2200, links[1].dynamic);
+    free(links);
+    /* A list without an end. */
+    maps[1].l_next = (void *)LINKS;
+    assert_true(pwrite(tracee.memory_fd, maps, sizeof(maps), LINKS) > 0);
+    assert_int_equal(0, remote_links(LOADER, &memory, &links, &count));
+    assert_true(count < READS);
+    free(links);
+    assert_int_equal(0, remote_links(0, &memory, &links, &count));
+    assert_int_equal(0, count);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defined_functions_are_found),
+        cmocka_unit_test(test_links_are_listed_while_the_loader_rests),
         cmocka_unit_test(test_every_search_ends),
     };
     return cmocka_run_group_tests(tests, make_memory, NULL);
