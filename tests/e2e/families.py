@@ -576,9 +576,20 @@ def test_closed_attached():
 
 LATER = """
 #include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
+#include <sys/prctl.h>
+/* A filter that allows every system call. */
+static void restrict_itself(void)
+{
+    struct sock_filter allow = {.code = BPF_RET | BPF_K, .k = SECCOMP_RET_ALLOW};
+    struct sock_fprog filter = {1, &allow};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
 /* Commands, a letter and a number: open library N, and print the address of its malloc; call it N times, and release
- * every other block; close library N. The arguments are libraries, each with its prefix. */
+ * every other block; close library N; set a filter. The arguments are libraries, each with its prefix. */
 int main(int argc, char **argv)
 {
     static void *(*allocate)(unsigned long);
@@ -603,6 +614,8 @@ int main(int argc, char **argv)
         }
         if (command == 'x')
             dlclose(libraries[number]);
+        if (command == 's')
+            restrict_itself();
         printf("%lx\\n", (unsigned long)address);
         fflush(stdout);
     }
@@ -705,6 +718,27 @@ def test_bound_later():
         malloc = heaps["libc.malloc"]
         check("p8.malloc" not in heaps, "a ninth heap")
         check(malloc["unseen_allocator"] == "p8.malloc" and malloc["partial"], f"{malloc['unseen_allocator']}")
+
+
+def test_uncounted_later():
+    """A program that has restricted its system calls meanwhile gets none of the client: it has no memory for the heap of
+    a library that is opened then, and the report says so."""
+    with scene() as (daemon, directory):
+        engine = library(directory)
+        program = Opens(gcc_text(directory, "later", LATER, "-ldl"), engine, "engine_")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid))
+        attached(daemon, program)
+        program.tell("s0")
+        program.open("o0", engine)
+        program.tell("c100")
+        check(session.end() == 0, session.stderr)
+        check(not program.has_patched(engine), "the code is not as it was")
+        check(program.end() == 0, "the program failed")
+        heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
+        malloc = heaps["libc.malloc"]
+        check(HEAP not in heaps, "the heap is not counted")
+        check(malloc["unseen_allocator"] == HEAP and malloc["partial"], f"{malloc['unseen_allocator']}")
+        check(f"under another name ({HEAP})" in malloc["remark"], malloc["remark"])
 
 
 # An allocator under a name that the profiler knows as malloc's.

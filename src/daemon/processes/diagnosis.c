@@ -248,7 +248,11 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
         say("It opened a library with RTLD_DEEPBIND (as PHP opens its extensions): the preloaded "
             "library does not see the allocations of such libraries, so they are missing. "
             "heap_profile -n NAME or -p PID attaches to the process and sees it.");
-    if (facts->totals.unseen_family[0] != 0)
+    if (facts->totals.unseen_family[0] != 0 && facts->attached)
+        say("The profiler had no memory in the process to count an allocator under another name "
+            "(%s), or was not allowed to map any: that allocator's memory is missing.",
+            facts->totals.unseen_family);
+    else if (facts->totals.unseen_family[0] != 0)
         say("A library of it has an allocator of its own (%s), whose calls inside the library the "
             "preloaded library does not see: its memory is missing.%s",
             facts->totals.unseen_family,

@@ -62,6 +62,10 @@ void target_look_for_families(struct target *target)
         families->is_awaited |= is_new;
     if (outcome.added[0] != 0)
         note_added(target, outcome.added, now_ms);
+    if (outcome.added[0] != 0 && outcome.functions_refused > 0)
+        remark_add(target->attach_remark, sizeof(target->attach_remark),
+                   "Nor could these be patched later, so their calls are not seen: %s.",
+                   outcome.refused);
     families->stopped_us += outcome.stopped_us;
     target->calls_cut += outcome.calls_cut;
     uint64_t look_us = clock_read_us(CLOCK_THREAD_CPUTIME_ID) - began_us;
