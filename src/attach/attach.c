@@ -16,8 +16,7 @@
 #include <unistd.h>
 
 #include "attach/arch/processor.h"
-#include "attach/entries.h"
-#include "attach/families.h"
+#include "attach/attempt.h"
 #include "attach/image.h"
 #include "attach/inject.h"
 #include "attach/installed_client.h"
@@ -29,46 +28,13 @@
 #include "attach/remove_client.h"
 #include "attach/seccomp_filter.h"
 #include "attach/stop_checks.h"
-#include "attach/symbols_remote.h"
 #include "attach/tracee.h"
-#include "attach/trampoline.h"
 #include "util/clock.h"
 #include "util/process_files.h"
 #include "wire/sampling.h"
 
 /* Attempts to find no thread in a signal handler that interrupted a replaced entry. */
 #define ENTRY_ATTEMPTS 20
-
-/* Time for threads to stop for families that are found later: the process runs well without. */
-#define LATER_PATIENCE_MS 100
-
-struct attach {
-    pid_t pid;
-    uint64_t start_time; /* of the process: its pid may be reused */
-    struct installed_client client;
-    struct entries entries;
-
-    /* The process's libraries. */
-    uint64_t loader;           /* see remote_loader(); 0: they are not looked at */
-    struct remote_link *links; /* at the last look */
-    size_t link_count;
-    uint64_t family_objects[FAMILIES_MAX]; /* as in struct located_family */
-};
-
-/* An attempt to attach, or to find out whether that is possible. */
-struct attempt {
-    const struct attach_options *options; /* NULL: only find out */
-    struct attach *attach;
-    struct process process;
-    struct tracee tracee;
-    struct located located;
-    struct python_heap python;
-    struct memory_sharers sharers;
-    struct image image;
-    struct attached_params *params; /* of the image */
-    struct attach_outcome *outcome;
-    struct error *error;
-};
 
 /* Return when the process started, in the kernel's ticks, or 0 if it has ended. */
 static uint64_t start_time_of(pid_t pid)
@@ -89,7 +55,7 @@ static int explain_end(pid_t pid, int code, struct attach_outcome *outcome, stru
 
 /* --- preparations, while it runs --- */
 
-static void note_refused(struct attach_outcome *outcome, const char *name, const char *why)
+void attempt_note_refused(struct attach_outcome *outcome, const char *name, const char *why)
 {
     size_t used = strlen(outcome->refused);
     outcome->functions_refused++;
@@ -135,97 +101,6 @@ static void name_all_functions(struct attempt *attempt)
     }
 }
 
-/* Return whether an earlier function of the family has the same address. */
-static bool is_alias(const struct located_family *family, unsigned row)
-{
-    for (unsigned i = 0; i < row; i++) {
-        if (family->functions[i].address == family->functions[row].address)
-            return true;
-    }
-    return false;
-}
-
-/* Note a family whose allocations are not all seen. */
-static void note_unseen(struct attempt *attempt, const struct located_family *family)
-{
-    snprintf(attempt->outcome->unseen_family, sizeof(attempt->outcome->unseen_family), "%.23s",
-             family->name);
-}
-
-/* Return the place of the heap of this name, or for one. FAMILIES_MAX: there is no room. */
-static unsigned place_of_heap(const struct attached_families *params, const char *name)
-{
-    unsigned place = 0;
-    while (place < FAMILIES_MAX && params->heaps[place][0] != 0 &&
-           strcmp(params->heaps[place], name) != 0)
-        place++;
-    return place;
-}
-
-/* Patch the functions of family `number`. Return whether any can be. */
-static bool patch_functions(struct attempt *attempt, const struct located_family *family,
-                            unsigned number)
-{
-    struct entries *entries = &attempt->attach->entries;
-    uint64_t *real = &attempt->params->families.real[number * FAMILY_FUNCTIONS];
-    bool is_seen = false;
-    memset(real, 0, FAMILY_FUNCTIONS * sizeof(*real));
-    for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++) {
-        unsigned place = number * FAMILY_FUNCTIONS + row;
-        const struct entry_function function = {
-            .address = family->functions[row].address,
-            .size = family->functions[row].size,
-            .hook = attempt->params->families.thunks + place * (uint64_t)FAMILY_THUNK_BYTES,
-            .number = ATTACHED_FUNCTIONS + place,
-        };
-        if (function.address == 0 || is_alias(family, row))
-            continue;
-        const char *why = "it is too far from the profiler's code";
-        if (families_callable(family, row) != FAMILY_FUNCTIONS &&
-            entries_reach(entries, function.address))
-            real[row] = entries_add(entries, &attempt->tracee, &function, &why);
-        is_seen |= real[row] != 0;
-        if (real[row] != 0)
-            continue;
-        char name[RING_HEAP_NAME_BYTES + 40];
-        snprintf(name, sizeof(name), "%s of %s", families_function_name(family, row), family->name);
-        note_refused(attempt->outcome, name, why);
-    }
-    /* The client calls some in place of others. */
-    for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++) {
-        if (real[row] == 0)
-            real[row] = family->functions[row].address;
-    }
-    return is_seen;
-}
-
-static void patch_family(struct attempt *attempt, const struct located_family *family)
-{
-    struct attached_families *params = &attempt->params->families;
-    unsigned number = 0;
-    while (number < FAMILIES_MAX && params->families[number].heap != 0)
-        number++;
-    unsigned heap = place_of_heap(params, family->name);
-    if (number == FAMILIES_MAX || heap == FAMILIES_MAX ||
-        !patch_functions(attempt, family, number)) {
-        note_unseen(attempt, family);
-        return;
-    }
-    snprintf(params->heaps[heap], sizeof(params->heaps[heap]), "%s", family->name);
-    params->families[number] = (struct attached_family){.heap = 1 + heap, .kind = family->kind};
-    attempt->attach->family_objects[number] = family->object;
-}
-
-static void patch_families(struct attempt *attempt)
-{
-    const struct located *located = &attempt->located;
-    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++)
-        patch_family(attempt, &located->families[i]);
-    if (located->family_count > FAMILIES_MAX)
-        snprintf(attempt->outcome->unseen_family, sizeof(attempt->outcome->unseen_family),
-                 "%u more", located->family_count - FAMILIES_MAX);
-}
-
 static int make_trampolines(struct attempt *attempt)
 {
     struct attach *attach = attempt->attach;
@@ -235,8 +110,8 @@ static int make_trampolines(struct attempt *attempt)
         if (function->address == 0 || function->is_alias)
             continue;
         if (function->only_throws) {
-            note_refused(attempt->outcome, function->name,
-                         "its form that does not throw is missing");
+            attempt_note_refused(attempt->outcome, function->name,
+                                 "its form that does not throw is missing");
             continue;
         }
         const struct entry_function patch = {.address = function->address,
@@ -248,11 +123,11 @@ static int make_trampolines(struct attempt *attempt)
         /* Without these two, the daemon notices a restriction a moment later. */
         bool is_needed = i != ATTACHED_PRCTL && i != ATTACHED_SYSCALL;
         if (params->real[i] == 0 && is_needed)
-            note_refused(attempt->outcome, function->name, why);
+            attempt_note_refused(attempt->outcome, function->name, why);
     }
     params->real_syscall = params->real[ATTACHED_SYSCALL];
     if (attempt->options != NULL && attempt->options->wants_families)
-        patch_families(attempt);
+        attempt_patch_families(attempt);
     if (can_profile(attempt))
         return 0;
     attempt->outcome->refusal = ATTACH_UNSUPPORTED;
@@ -272,35 +147,6 @@ static uint64_t first_address(const struct located *located)
     return address;
 }
 
-/* Note which libraries the process has, so that later ones are noticed. */
-static int note_libraries(struct attempt *attempt)
-{
-    struct attach *attach = attempt->attach;
-    struct remote_memory memory = {&attempt->tracee, REMOTE_READS_MAX};
-    if (attempt->options == NULL || !attempt->options->wants_families)
-        return 0;
-    attach->loader = remote_loader(&attempt->process, &memory);
-    int code = remote_links(attach->loader, &memory, &attach->links, &attach->link_count);
-    return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
-}
-
-/* Choose the address of an annex, if functions are out of the image's reach: those of a family in
- * the executable, if the allocator is in a library; or those of libraries, if it is in the
- * executable. */
-static void place_annex(struct attempt *attempt)
-{
-    const struct located *located = &attempt->located;
-    const struct attach *attach = attempt->attach;
-    struct entries *entries = &attempt->attach->entries;
-    uint64_t address = attach->link_count > 0 ? attach->links[attach->link_count - 1].base : 0;
-    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++) {
-        if (!entries_reach(entries, located->families[i].functions[0].address))
-            address = located->families[i].functions[0].address;
-    }
-    if (address != 0 && !entries_reach(entries, address))
-        entries->annex = inject_find_place(&attempt->process, address, image_annex_bytes());
-}
-
 /* Find the allocator, choose the image's address, and make the trampolines. This only reads the
  * process. */
 static int prepare(struct attempt *attempt)
@@ -308,7 +154,7 @@ static int prepare(struct attempt *attempt)
     struct located *located = &attempt->located;
     struct attach_outcome *outcome = attempt->outcome;
     struct entries *entries = &attempt->attach->entries;
-    int code = note_libraries(attempt);
+    int code = attempt_note_libraries(attempt);
     if (code == 0)
         code =
             locate_functions(located, &attempt->process, &attempt->tracee, outcome, attempt->error);
@@ -330,7 +176,7 @@ static int prepare(struct attempt *attempt)
     entries->room = entries->image + attempt->image.trampolines_start;
     attempt->params = image_params(&attempt->image);
     if (attempt->options != NULL && attempt->options->wants_families)
-        place_annex(attempt);
+        attempt_place_annex(attempt);
     return make_trampolines(attempt);
 }
 
@@ -486,8 +332,7 @@ static int check_calls(struct attempt *attempt)
     return code;
 }
 
-/* Refuse a process whose memory is another process's, too. */
-static int check_sharers(struct attempt *attempt)
+int attempt_check_sharers(struct attempt *attempt)
 {
     pid_t pid = attempt->attach->pid, sharer = memory_sharers_look(&attempt->sharers);
     if (sharer == 0)
@@ -500,8 +345,7 @@ static int check_sharers(struct attempt *attempt)
                      (int)pid, (int)sharer);
 }
 
-/* Stop the process, check what can change until then, and enter it. */
-static int stop_and_enter(struct attempt *attempt, int (*enter)(struct attempt *attempt))
+int attempt_stop_and_enter(struct attempt *attempt, int (*enter)(struct attempt *attempt))
 {
     struct tracee *tracee = &attempt->tracee;
     struct attach_outcome *outcome = attempt->outcome;
@@ -513,7 +357,7 @@ static int stop_and_enter(struct attempt *attempt, int (*enter)(struct attempt *
     outcome->threads = (unsigned)tracee->thread_count;
     code = permission_check_stopped(pid, outcome, error);
     if (code == 0)
-        code = check_sharers(attempt); /* it may have made one until it was stopped */
+        code = attempt_check_sharers(attempt); /* it may have made one until it was stopped */
     if (code == 0)
         code = check_calls(attempt);
     if (code == 0 && !entries_are_unchanged(&attempt->attach->entries, tracee)) {
@@ -546,7 +390,7 @@ static int attach_to(struct attempt *attempt)
         return error_set(error, -ENOTSUP, "no system call instruction was found in process %d",
                          (int)pid);
     }
-    int code = check_sharers(attempt);
+    int code = attempt_check_sharers(attempt);
     if (code == 0)
         code = remove_orphans(&attempt->process, tracee, outcome, error);
     if (code == 0)
@@ -554,7 +398,7 @@ static int attach_to(struct attempt *attempt)
     if (code < 0)
         return code;
     fill_params(attempt);
-    code = stop_and_enter(attempt, enter_stopped);
+    code = attempt_stop_and_enter(attempt, enter_stopped);
     if (code == -ETIMEDOUT)
         code = stop_explain(tracee, code, outcome, error);
     if (code == -EEXIST) {
@@ -666,179 +510,6 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     return 0;
 }
 
-/* --- families of libraries that are opened later --- */
-
-/* Return whether the process has the client still: it has not become another program. */
-static bool has_client(const struct attach *attach, const struct tracee *tracee)
-{
-    uint64_t magic;
-    return tracee_read(tracee, attach->client.params_address, &magic, sizeof(magic)) == 0 &&
-           magic == ATTACHED_MAGIC;
-}
-
-/* Return whether the library was looked at. While the profiler attached, one may have come between
- * the list of links and the search. */
-static bool is_known(const struct attach *attach, const struct remote_link *link)
-{
-    for (size_t i = 0; i < attach->link_count; i++) {
-        if (attach->links[i].base == link->base && attach->links[i].dynamic == link->dynamic)
-            return true;
-    }
-    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
-        if (attach->client.params.families.families[i].heap != 0 &&
-            attach->family_objects[i] == link->dynamic)
-            return true;
-    }
-    return false;
-}
-
-/* Forget a library: it will be looked at again. */
-static void forget_link(struct attach *attach, uint64_t dynamic)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < attach->link_count; i++) {
-        if (attach->links[i].dynamic != dynamic)
-            attach->links[kept++] = attach->links[i];
-    }
-    attach->link_count = kept;
-}
-
-/* Take out the families of closed libraries: none of their entries is as we wrote it. */
-static void drop_closed(struct attach *attach, const struct tracee *tracee)
-{
-    for (unsigned i = 0; i < FAMILIES_MAX; i++) {
-        struct attached_family *family = &attach->client.params.families.families[i];
-        uint32_t first = ATTACHED_FUNCTIONS + i * FAMILY_FUNCTIONS;
-        if (family->heap == 0 ||
-            entries_any_present(&attach->entries, tracee, first, first + FAMILY_FUNCTIONS))
-            continue;
-        entries_remove(&attach->entries, first, first + FAMILY_FUNCTIONS);
-        *family = (struct attached_family){0};
-        forget_link(attach, attach->family_objects[i]);
-    }
-}
-
-/* Find the families of libraries that the last look has not seen. Return 0 or -ENOMEM. */
-static int find_later(struct attempt *attempt, struct attach *attach)
-{
-    struct remote_memory memory = {&attempt->tracee, REMOTE_READS_MAX};
-    struct remote_link *links;
-    size_t count;
-    int code = remote_links(attach->loader, &memory, &links, &count);
-    if (code < 0 || count == 0) {
-        free(links);
-        /* The loader changes its list: next time. */
-        return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
-    }
-    bool is_same =
-        count == attach->link_count && memcmp(links, attach->links, count * sizeof(*links)) == 0;
-    for (size_t i = 0; i < count && !is_same; i++) {
-        struct remote_object object;
-        if (!is_known(attach, &links[i]) && remote_object_of(&memory, &links[i], &object))
-            families_locate(&attempt->located, &memory, &object, 1);
-    }
-    free(attach->links);
-    attach->links = links;
-    attach->link_count = count;
-    return 0;
-}
-
-/* Add the families to a process that has the client. It is stopped before and after. */
-static int enter_later(struct attempt *attempt)
-{
-    const struct attach *attach = attempt->attach;
-    const struct entries *entries = &attach->entries;
-    struct attached_params *params = attempt->params;
-    struct tracee *tracee = &attempt->tracee;
-    const size_t first = offsetof(struct attached_params, families);
-    entries_list(entries, params);
-    int code = entries_write_trampolines(entries, tracee);
-    if (code == 0)
-        code = tracee_write(tracee, attach->client.params_address + first,
-                            (const char *)params + first,
-                            offsetof(struct attached_params, mapped) - first);
-    if (code == 0) {
-        tracee_move(tracee);
-        code = entries_patch(entries, tracee);
-    }
-    if (code == 0)
-        return 0;
-    entries_undo(entries, tracee);
-    return error_set(attempt->error, code, "cannot write the code of process %d: %s",
-                     (int)attach->pid, strerror(-code));
-}
-
-/* Add the located families. All is done in a copy, which replaces *attach if it succeeds. */
-static int add_later(struct attempt *attempt, struct attach *attach)
-{
-    struct attach *copy = malloc(sizeof(*copy));
-    if (copy == NULL)
-        return error_set(attempt->error, -ENOMEM, "out of memory");
-    *copy = *attach;
-    attempt->attach = copy;
-    attempt->params = &copy->client.params;
-    patch_families(attempt);
-    int code = 0;
-    if (entries_due(&copy->entries) > 0) {
-        code = check_sharers(attempt);
-        if (code == 0)
-            code = stop_and_enter(attempt, enter_later);
-    }
-    copy->client.trampoline_count = copy->entries.count;
-    if (code == 0)
-        *attach = *copy;
-    free(copy);
-    return code;
-}
-
-/* Note the located families in the outcome: those that are counted from now on, or none. */
-static void note_later(struct attempt *attempt, struct attach *attach, int code)
-{
-    const struct located *located = &attempt->located;
-    struct attach_outcome *outcome = attempt->outcome;
-    for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++) {
-        const struct located_family *family = &located->families[i];
-        size_t used = strlen(outcome->added);
-        bool is_added = false;
-        for (unsigned j = 0; j < FAMILIES_MAX; j++)
-            is_added |= attach->client.params.families.families[j].heap != 0 &&
-                        attach->family_objects[j] == family->object;
-        if (code < 0)
-            note_unseen(attempt, family);
-        else if (is_added)
-            snprintf(outcome->added + used, sizeof(outcome->added) - used, "%s%s",
-                     used > 0 ? ", " : "", family->name);
-        if (code < 0 && outcome->refusal == ATTACH_BUSY)
-            forget_link(attach, family->object);
-    }
-}
-
-int attach_update_families(struct attach *attach, struct attach_outcome *outcome,
-                           struct error *error)
-{
-    const struct attach_options options = {.pid = attach->pid};
-    struct attempt attempt = {.options = &options,
-                              .tracee = {.memory_fd = -1},
-                              .sharers = {.pid = attach->pid},
-                              .outcome = outcome,
-                              .error = error};
-    *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
-    int code = 0;
-    if (attach->loader != 0 && tracee_pending_of(attach->pid) == 0 &&
-        tracee_open(&attempt.tracee, attach->pid) == 0 && has_client(attach, &attempt.tracee)) {
-        attempt.tracee.patience_ms = LATER_PATIENCE_MS;
-        drop_closed(attach, &attempt.tracee);
-        code = find_later(&attempt, attach);
-        if (code == 0 && attempt.located.family_count > 0) {
-            code = add_later(&attempt, attach);
-            note_later(&attempt, attach, code);
-        }
-    }
-    tracee_close(&attempt.tracee);
-    memory_sharers_clear(&attempt.sharers);
-    return code;
-}
-
 void attach_serve_meanwhile(void (*serve)(void *context), void *context)
 {
     tracee_serve_meanwhile(serve, context);
@@ -865,7 +536,7 @@ int attach_check(pid_t pid, struct attach_outcome *outcome, struct error *error)
     struct attempt attempt = {.outcome = outcome, .error = error};
     int code = begin_attempt(&attempt, pid, ATTACH_WHILE_IT_RUNS);
     if (code == 0)
-        code = check_sharers(&attempt);
+        code = attempt_check_sharers(&attempt);
     if (code == 0)
         code = prepare(&attempt);
     code = end_attempt(&attempt, pid, code);
