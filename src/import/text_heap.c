@@ -230,6 +230,10 @@ static int take_header(struct reading *reading, const char *line, struct error *
         reading->resolution = 1;
         return 0;
     }
+    if (begins(line, "--- profile"))
+        return error_set(error, -EINVAL,
+                         "a CPU profile in gperftools' binary form, in which PHP's memprof writes "
+                         "its memory, too; it is not read here, but go tool pprof reads it");
     reading->section = IN_HEADER;
     if (begins(line, "--- symbol"))
         reading->section = IN_SYMBOLS;

@@ -142,7 +142,7 @@ def test_symbolized(directory):
                    + profile)
     check(total(warned) == total(path), "warnings before the header")
     done = run(TOOL, "report", write(directory, "cpu.heap", "--- symbol\n0x1 f\n---\n--- profile\n\n"))
-    check(done.returncode == 1 and "line 4" in done.stderr, done.stderr)
+    check(done.returncode == 1 and "line 4" in done.stderr and "memprof" in done.stderr, done.stderr)
 
 
 def test_mmap_regions(directory):
