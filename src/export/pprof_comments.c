@@ -105,24 +105,23 @@ bool pprof_has_intervals(const struct profile_heap *heap)
     return several;
 }
 
-/* Write what the file is about: a heap of a process, or a sum over the heaps of several. */
+/* Write what the file is about: a heap of a process, or a sum over the heaps of several, with the
+ * interval of its samples. first_bytes: the first of several intervals; 0: there is one. */
 static void put_subject(const struct writer *writer, const struct profile_process *process,
-                        const struct profile_heap *heap)
+                        const struct profile_heap *heap, uint64_t first_bytes, uint64_t last_bytes)
 {
-    char subject[64];
+    char subject[64], intervals[96];
     if (process->mean_processes > 0)
         snprintf(subject, sizeof(subject), "sum over %.2f processes on average",
                  process->mean_processes);
     else
         snprintf(subject, sizeof(subject), "process %d", process->pid);
-    if (pprof_has_intervals(heap))
-        put(writer, "%s, heap %s, sampling intervals from %" PRIu64 " to %" PRIu64 " bytes",
-            subject, heap->name,
-            heap->first_interval_bytes != 0 ? heap->first_interval_bytes : heap->interval_bytes,
-            heap->interval_bytes);
+    if (first_bytes > 0)
+        snprintf(intervals, sizeof(intervals), "intervals from %" PRIu64 " to %" PRIu64,
+                 first_bytes, last_bytes);
     else
-        put(writer, "%s, heap %s, sampling interval %" PRIu64 " bytes", subject, heap->name,
-            heap->interval_bytes);
+        snprintf(intervals, sizeof(intervals), "interval %" PRIu64, last_bytes);
+    put(writer, "%s, heap %s, sampling %s bytes", subject, heap->name, intervals);
 }
 
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
@@ -133,7 +132,10 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
     const struct trace_heap_dump *status = &heap->status;
     if (*process->command != '\0')
         put(writer, "command: %s", process->command);
-    put_subject(writer, process, heap);
+    uint64_t first_bytes =
+        heap->first_interval_bytes != 0 ? heap->first_interval_bytes : heap->interval_bytes;
+    put_subject(writer, process, heap, pprof_has_intervals(heap) ? first_bytes : 0,
+                heap->interval_bytes);
     put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
     put_unexplained(writer, dump);
@@ -169,7 +171,7 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
     const struct profile_process *process = &profile->processes[heap->process];
     if (!period->for_others && *process->command != '\0')
         put(writer, "command: %s", process->command);
-    put_subject(writer, process, heap, period->interval_bytes);
+    put_subject(writer, process, heap, 0, period->interval_bytes);
     if (!period->for_others)
         put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
