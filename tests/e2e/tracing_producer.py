@@ -304,7 +304,7 @@ def test_wrapped_ring():
 
 def test_last_dump():
     """The last dump arrives although the service stands still while it is written: for longer than the daemon waits
-    for another session's end (12 s), and the dump is larger than all buffers on its way."""
+    for another session's end (12 s, and again after work), and the dump is larger than all buffers on its way."""
     with place(shm_size=65536, page_size=4096) as here:
         command = shutil.copy(program("many_stacks"), os.path.join(here.directory, own_name("stacks")))
         recording = here.record(source(names(os.path.basename(command))), fields=[(23, 60000)])
@@ -316,11 +316,12 @@ def test_last_dump():
         def stand_still(port, arguments, reply):
             take.append(len(take))
             if len(take) == 2:
-                time.sleep(14)
+                time.sleep(27)
             return commit(port, arguments, reply)
 
         commit = ProducerPort.METHODS["CommitData"]
         ProducerPort.METHODS["CommitData"] = stand_still
+        recording.consumer.sock.settimeout(PATIENCE + 40)
         try:
             packets = recording.end()
         finally:
