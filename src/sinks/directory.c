@@ -112,16 +112,20 @@ static void forget_oldest(struct directory *directory, size_t count)
             directory->count * sizeof(*directory->files));
 }
 
+/* Number of files that are removed with each new one because of their age: a clock that is wrong
+ * for a while does not cost all of them. */
+#define AGED_MAX 4
+
 static void rotate(struct directory *directory)
 {
     char oldest[STAMP_BYTES + 1] = "";
-    uint64_t bytes = directory->bytes;
+    uint64_t bytes = directory->bytes, now_ms = clock_read_ms(CLOCK_REALTIME);
     size_t count = 0;
-    if (directory->max_age_ms > 0)
-        put_stamp(oldest, (int64_t)((clock_read_ms(CLOCK_REALTIME) - directory->max_age_ms) *
-                                    UINT64_C(1000000)));
+    if (directory->max_age_ms > 0 && now_ms > directory->max_age_ms)
+        put_stamp(oldest, (int64_t)((now_ms - directory->max_age_ms) * UINT64_C(1000000)));
     while (count < directory->count &&
-           (bytes > directory->bytes_max || strcmp(directory->files[count].name, oldest) < 0)) {
+           (bytes > directory->bytes_max ||
+            (count < AGED_MAX && strcmp(directory->files[count].name, oldest) < 0))) {
         bytes -= directory->files[count].bytes;
         unlinkat(directory->fd, directory->files[count].name, 0);
         count++;

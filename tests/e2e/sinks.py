@@ -272,6 +272,25 @@ def test_directory():
     sinks.close()
 
 
+def test_directory_ages_step_by_step():
+    """With each new file a few of those go that are too old: a clock that jumps ahead for a while costs few."""
+    kept = os.path.join(directory, "aged")
+    os.mkdir(kept, 0o700)
+    for number in range(20):
+        with open(os.path.join(kept, f"200612{number + 1:02}T170409.586Z.shop.7.libc.malloc.pb.gz"), "w") as file:
+            file.write("old")
+    old = lambda: [name for name in os.listdir(kept) if name.startswith("2006")]
+    sinks = Sinks(f"[sink disk]\ntype = directory\npath = {kept}\nmax_age = 1d\n")
+    sinks.put()
+    sinks.work()
+    check(len(old()) == 20 - 4 * len(sinks.periods), f"{len(old())} are left after {len(sinks.periods)} new ones")
+    for _ in range(5):
+        sinks.put()
+        sinks.work()
+    check(not old(), f"left: {old()}")
+    sinks.close()
+
+
 def test_directory_of_all():
     """A directory that others can look into is told, from the start; the files are the owner's only, whatever the
     umask."""
