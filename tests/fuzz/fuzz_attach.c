@@ -52,7 +52,7 @@ int __wrap_tracee_read(const struct tracee *tracee, uint64_t address, void *to, 
 int __wrap_tracee_write(const struct tracee *tracee, uint64_t address, const void *from,
                         size_t bytes);
 struct user_regs_struct *__wrap_tracee_registers(struct tracee_thread *thread);
-int __wrap_regular_file_open(const char *path, struct stat *status);
+int __wrap_process_rights_open_mapped(const char *path, struct stat *status);
 int __wrap_file_reader_functions(const struct reader_file *file, const char *names, size_t bytes,
                                  size_t count, struct reader_function **functions, bool *is_whole);
 
@@ -89,7 +89,7 @@ struct user_regs_struct *__wrap_tracee_registers(struct tracee_thread *thread)
 }
 
 /* /dev/null is the executable: the file reader provides its content. */
-int __wrap_regular_file_open(const char *path, struct stat *status)
+int __wrap_process_rights_open_mapped(const char *path, struct stat *status)
 {
     (void)path;
     memset(status, 0, sizeof(*status));
