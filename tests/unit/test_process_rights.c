@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/capability.h>
 #include <linux/userfaultfd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -245,6 +246,41 @@ static void test_what_is_unknown_opens_nothing(void **state)
     assert_memory_equal(&rights, &kept, sizeof(kept));
 }
 
+/* Return the number of the first wrong answer of a profiler that cannot change its user, or 0. */
+static int wrong_without_setuid(void)
+{
+    static const struct {
+        const char *name;
+        int expected;
+    } asked[] = {{"own", 0},        {"of_all", 0},       {"of_root", -EACCES},
+                 {"link", -EACCES}, {"of_ben", -EACCES}, {"of_group", -EACCES}};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    if (syscall(SYS_capget, &header, data) < 0)
+        return 100;
+    data[0].effective &= ~(UINT32_C(1) << CAP_SETUID);
+    if (syscall(SYS_capset, &header, data) < 0)
+        return 101;
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        if (outcome(asked[i].name) != asked[i].expected)
+            return (int)i + 1;
+    }
+    return 0;
+}
+
+static void test_without_setuid_only_what_its_user_or_all_may_read(void **state)
+{
+    int status;
+    (void)state;
+    need_root();
+    pid_t child = fork();
+    if (child == 0)
+        _exit(wrong_without_setuid());
+    assert_int_equal(child, waitpid(child, &status, 0));
+    assert_true(WIFEXITED(status));
+    assert_int_equal(0, WEXITSTATUS(status));
+}
+
 static void test_no_child_stays(void **state)
 {
     (void)state;
@@ -263,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_own_memory_is_read),
         cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
         cmocka_unit_test(test_what_is_unknown_opens_nothing),
+        cmocka_unit_test(test_without_setuid_only_what_its_user_or_all_may_read),
         cmocka_unit_test(test_no_child_stays),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
