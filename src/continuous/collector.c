@@ -466,6 +466,10 @@ static void step(void)
     int count = epoll_wait(collector.epoll, events, EVENTS_AT_ONCE, timeout_ms);
     for (int i = 0; i < count; i++)
         handle(events[i].data.fd);
+    if (collector.fragment_state == FRAGMENT_NAMING && names_is_stuck(&collector.names)) {
+        log_line("a file does not let itself be read: its names are left out");
+        finish_fragment();
+    }
     bool session_ended = collector.link.daemon < 0 && collector.link.pipe < 0;
     if (session_ended)
         finish_session();

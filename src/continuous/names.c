@@ -22,6 +22,8 @@
 #include "trace/proto_cursor.h"
 #include "trace/read/trace_reader.h"
 #include "util/array.h"
+#include "util/clock.h"
+#include "util/process_files.h"
 #include "util/process_title.h"
 #include "util/read_only_sandbox.h"
 #include "util/write_all.h"
@@ -33,6 +35,7 @@
 #define PACKET_BYTES 200000u
 #define CHILD_NICE 19
 #define CHILD_CPU_S 120u
+#define STUCK_MS 20000u
 
 void names_init(struct names *names, bool asks_servers)
 {
@@ -63,7 +66,7 @@ void names_clear(struct names *names)
 {
     if (names->child > 0) {
         kill(names->child, SIGKILL);
-        waitpid(names->child, NULL, 0);
+        waitpid(names->child, NULL, WNOHANG); /* a file may hold it for ever */
     }
     end_search(names);
     forget_answers(names);
@@ -159,6 +162,10 @@ static int start_child(struct names *names, struct error *error)
     names->found = memfd_create("heapprofd-names", MFD_CLOEXEC);
     if (names->found < 0)
         return error_set(error, -errno, "no memory for names: %s", strerror(errno));
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue; /* earlier ones that were given up */
+    names->cpu_ticks = 0;
+    names->moved_ms = clock_read_ms(CLOCK_MONOTONIC);
     names->child = fork();
     if (names->child == 0)
         run_child(names);
@@ -189,6 +196,20 @@ int names_begin(struct names *names, int fragment, struct error *error)
         }
     }
     return 0;
+}
+
+bool names_is_stuck(struct names *names)
+{
+    struct process_stat stat;
+    uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
+    /* Servers have their own time limits. */
+    if (names->child <= 0 || names->asks_servers || !process_stat_read(names->child, &stat))
+        return false;
+    if (stat.cpu_ticks != names->cpu_ticks || stat.state == 'R') {
+        names->cpu_ticks = stat.cpu_ticks;
+        names->moved_ms = now_ms;
+    }
+    return now_ms - names->moved_ms >= STUCK_MS;
 }
 
 /* --- results --- */
@@ -277,7 +298,8 @@ int names_finish(struct names *names, int fragment, struct error *error)
 {
     int code = 0;
     if (names->child > 0) {
-        waitpid(names->child, NULL, 0);
+        if (waitpid(names->child, NULL, WNOHANG) == 0)
+            kill(names->child, SIGKILL); /* start_child() takes its end, if there is one */
         names->child = 0;
         code = take_found(names);
     }

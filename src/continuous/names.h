@@ -30,6 +30,7 @@ struct names {
     struct trace_addresses addresses; /* of the fragment */
     pid_t child;                      /* 0: none runs */
     int pidfd, found;                 /* memfd with the child's ModuleSymbols */
+    uint64_t cpu_ticks, moved_ms;     /* of the child, and when these were last another number */
 };
 
 void names_init(struct names *names, bool asks_servers);
@@ -38,6 +39,10 @@ void names_clear(struct names *names);
 /* Begin to name a fragment. Return 1 if a child reads files: names->pidfd becomes readable when it
  * has; 0 if all its names are known; or a negative errno with a message. */
 int names_begin(struct names *names, int fragment, struct error *error);
+
+/* Return whether the child has waited for long, and not for a processor: a file that it reads lies
+ * on a server that does not answer (FUSE). Then names_finish() gives it up. */
+bool names_is_stuck(struct names *names);
 
 /* Take the child's answers if one ran, and append the names to the fragment. Return 0, or a
  * negative errno with a message: the fragment may lack names. */
