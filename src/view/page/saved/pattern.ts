@@ -147,18 +147,23 @@ class Translator {
     return `(?:${kind === "" || kind === "?:" ? inside : `(${kind}${inside})`})`;
   }
 
+  private takeAnchor(anchor: string): string {
+    if (this.takeRepeat() !== "") this.fail("what a repetition repeats is no character");
+    return anchor;
+  }
+
   private takeAtom(): string {
     const one = this.text[this.at]!;
     if (one === "(") return this.takeGroup() + this.takeRepeat();
     if (one === "[") return this.takeBrackets() + this.takeRepeat();
     if (one === "\\") {
       const { text, isAnchor } = this.takeBackslash();
-      return (isAnchor ? `(?:${text})` : text) + this.takeRepeat();
+      return isAnchor ? this.takeAnchor(text) : text + this.takeRepeat();
     }
     if (this.takeRepeat() !== "") this.fail(`there is nothing before the ${one} that could be repeated`);
     this.at++;
     if (one === ")") this.fail("a ) has no (");
-    if (one === "^" || one === "$") return `(?:${one})` + this.takeRepeat();
+    if (one === "^" || one === "$") return this.takeAnchor(one);
     return (one === "." ? "." : literally(one)) + this.takeRepeat();
   }
 
