@@ -1097,6 +1097,19 @@ def test_strangers():
                         pass
                 except OSError:
                     pass
+        # A request that contradicts itself ends its connection: what follows could be anybody's.
+        post, get = f"POST /{server.token}/api/sql HTTP/1.1\r\nHost: {server.host}\r\n", f"GET /{server.token}/api/overview HTTP/1.1\r\n"
+        for raw in (post + f"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{get}Host: {server.host}\r\n\r\n",
+                    post + "Content-Length: 8\r\nContent-Length: 1\r\n\r\nselect 1",
+                    get + f"Host: {server.host}\r\nHost: other.example\r\n\r\n",
+                    get + f"Host: {server.host}\r\nOrigin: http://{server.host}\r\nOrigin: http://other.example\r\n\r\n"):
+            host, port = server.host.split(":")
+            with socket.create_connection((host, int(port)), timeout=30) as connection:
+                connection.sendall(raw.encode())
+                said = b""
+                with contextlib.suppress(ConnectionResetError):
+                    said = connection.recv(65536)
+            check(said == b"", f"{raw!r}: {said[:200]!r}")
         check(server.ask(page)[0] == 200, "the server does not answer any more")
 
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "util/json_writer.h"
@@ -380,6 +381,34 @@ static enum MHD_Result route(struct view_server *server, struct MHD_Connection *
     return answer(server, connection, &page, received->body != NULL ? received->body : "");
 }
 
+/* Headers that say whom a request is for, who asks, and where it ends: two of one row may contradict
+ * each other, and somebody on the way may have believed the other one. */
+static const char *const single_headers[][2] = {
+    {"Host", "Host"}, {"Origin", "Origin"}, {"Content-Length", "Transfer-Encoding"}};
+#define SINGLE_HEADERS (sizeof(single_headers) / sizeof(single_headers[0]))
+
+static enum MHD_Result count_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    unsigned *counts = context;
+    (void)kind;
+    (void)value;
+    for (size_t i = 0; i < SINGLE_HEADERS; i++)
+        counts[i] += strcasecmp(name, single_headers[i][0]) == 0 ||
+                     strcasecmp(name, single_headers[i][1]) == 0;
+    return MHD_YES;
+}
+
+static bool is_ambiguous(struct MHD_Connection *connection)
+{
+    unsigned counts[SINGLE_HEADERS] = {0};
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, counts);
+    for (size_t i = 0; i < SINGLE_HEADERS; i++)
+        if (counts[i] > 1)
+            return true;
+    return false;
+}
+
 static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *connection,
                              const char *url, const char *method, const struct received *received)
 {
@@ -390,6 +419,8 @@ static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *
         .origin = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"),
         .fetch_site = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Sec-Fetch-Site"),
     };
+    if (is_ambiguous(connection))
+        return MHD_NO; /* closes the connection */
     enum access_answer judged = access_judge(&server->access, &request, &path);
     if (judged != ACCESS_GRANTED)
         return refuse(connection, judged);
