@@ -68,10 +68,12 @@ bool pprof_drop_matches(struct pprof_drop *drop, const char *name)
         return false;
     cut_arguments(plain);
     int is_dropped = pattern_matches(drop->drop, plain, NULL);
-    int is_kept = is_dropped > 0 && drop->keep != NULL ? pattern_matches(drop->keep, plain, NULL) : 0;
+    int is_kept =
+        is_dropped > 0 && drop->keep != NULL ? pattern_matches(drop->keep, plain, NULL) : 0;
     if (is_dropped < 0 || is_kept < 0)
-        drop->problem = "its drop_frames or keep_frames takes too many steps to match: not all frames "
-                        "are left out that it asks for";
+        drop->problem =
+            "its drop_frames or keep_frames takes too many steps to match: not all frames "
+            "are left out that it asks for";
     return is_dropped > 0 && is_kept == 0;
 }
 

@@ -93,10 +93,10 @@ int profile_filter_matches(const struct profile_filter_pattern *pattern, const c
 {
     struct error problem;
     int code = pattern_matches(pattern->pattern, text, &problem);
-    return code >= 0 ? code
-                     : error_set(error, code, "--%s '%.200s': %s",
-                                 profile_filter_names[pattern->kind], pattern->text,
-                                 problem.message);
+    return code >= 0
+               ? code
+               : error_set(error, code, "--%s '%.200s': %s", profile_filter_names[pattern->kind],
+                           pattern->text, problem.message);
 }
 
 /* Return the bits of the patterns that a text matches. */

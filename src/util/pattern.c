@@ -54,8 +54,8 @@ static int count_step(pcre2_callout_block *block, void *context)
     return 0;
 }
 
-/* An item that fails is not counted: a class compares with up to all of its ranges, and a repetition
- * with as many characters as its number. */
+/* An item that fails is not counted: a class compares with up to all of its ranges, and a
+ * repetition with as many characters as its number. */
 static unsigned weight_of(const char *text)
 {
     unsigned long most = 0;
@@ -63,7 +63,8 @@ static unsigned weight_of(const char *text)
         unsigned long number = strtoul(at + 1, NULL, 10);
         most = number > most ? number : most;
     }
-    return 1 + (unsigned)(strlen(text) / 64) + (unsigned)((most < UINT16_MAX ? most : UINT16_MAX) / 16);
+    return 1 + (unsigned)(strlen(text) / 64) +
+           (unsigned)((most < UINT16_MAX ? most : UINT16_MAX) / 16);
 }
 
 static int compile(struct pattern *pattern, const char *text, enum pattern_place place,
@@ -81,8 +82,8 @@ static int compile(struct pattern *pattern, const char *text, enum pattern_place
     pcre2_set_parens_nest_limit(limits, GROUPS_MAX);
     if (place == PATTERN_WHOLE_TEXT)
         options |= PCRE2_ANCHORED | PCRE2_ENDANCHORED;
-    pattern->code = pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, options, &reason, &at,
-                                  limits);
+    pattern->code =
+        pcre2_compile((PCRE2_SPTR)text, PCRE2_ZERO_TERMINATED, options, &reason, &at, limits);
     pcre2_compile_context_free(limits);
     if (pattern->code == NULL) {
         char words[160];
@@ -136,8 +137,8 @@ int pattern_matches(struct pattern *pattern, const char *text, struct error *err
     size_t length = strlen(text);
     pattern->steps_left += STEPS_PER_BYTE * (uint64_t)(length + 1);
     pattern->step_at = 0;
-    int found = pcre2_match(pattern->code, (PCRE2_SPTR)text, length, 0, 0, pattern->match,
-                            pattern->limits);
+    int found =
+        pcre2_match(pattern->code, (PCRE2_SPTR)text, length, 0, 0, pattern->match, pattern->limits);
     switch (found) {
     case PCRE2_ERROR_NOMATCH:
         return 0;
@@ -152,7 +153,8 @@ int pattern_matches(struct pattern *pattern, const char *text, struct error *err
                          "it takes too many steps to match: repetitions inside repetitions "
                          "multiply");
     default:
-        return found >= 0 ? 1 : error_set(error, PATTERN_EXCEEDS, "it cannot be matched: error %d",
-                                          found);
+        return found >= 0
+                   ? 1
+                   : error_set(error, PATTERN_EXCEEDS, "it cannot be matched: error %d", found);
     }
 }

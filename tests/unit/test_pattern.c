@@ -127,12 +127,9 @@ static void matches_end_with_their_steps(void **state)
 {
     (void)state;
     static const char *const costly[] = {
-        "(a|aa)+[bc]",
-        "(a+)+[bc]",
-        "([ab]*)*([ab]*)*[c-e]",
-        "[ab]*?[ab]*?[ab]*?[bc]",
-        "[ab]{60000}[bc]",
-        "(?:(?=[ab]*[bc]).)*[bc]",
+        "(a|aa)+[bc]",           "(a+)+[bc]",
+        "([ab]*)*([ab]*)*[c-e]", "[ab]*?[ab]*?[ab]*?[bc]",
+        "[ab]{60000}[bc]",       "(?:(?=[ab]*[bc]).)*[bc]",
     };
     size_t length = 1u << 20;
     char *name = malloc(length + 1);

@@ -217,9 +217,10 @@ static void a_confined_database_has_limits(void **state)
         assert_int_equal(sqlite3_step(statement), codes[i]);
         sqlite3_finalize(statement);
     }
-    assert_int_equal(ask(database, "with recursive c(n) as (select 1 union all select n + 1 from c "
-                                   "where n < 20000) select count(*) from (select printf('%100d', n) "
-                                   "from c order by n % 7, 1)"),
+    assert_int_equal(ask(database,
+                         "with recursive c(n) as (select 1 union all select n + 1 from c "
+                         "where n < 20000) select count(*) from (select printf('%100d', n) "
+                         "from c order by n % 7, 1)"),
                      20000);
     query_database_close(database);
     sqlite3_hard_heap_limit64(0);

@@ -381,8 +381,8 @@ static enum MHD_Result route(struct view_server *server, struct MHD_Connection *
     return answer(server, connection, &page, received->body != NULL ? received->body : "");
 }
 
-/* Headers that say whom a request is for, who asks, and where it ends: two of one row may contradict
- * each other, and somebody on the way may have believed the other one. */
+/* Headers that say whom a request is for, who asks, and where it ends: two of one row may
+ * contradict each other, and somebody on the way may have believed the other one. */
 static const char *const single_headers[][2] = {
     {"Host", "Host"}, {"Origin", "Origin"}, {"Content-Length", "Transfer-Encoding"}};
 #define SINGLE_HEADERS (sizeof(single_headers) / sizeof(single_headers[0]))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the page's SQL, within limits of rows, bytes, memory and time, and until somebody waits for it.
+ * Runs the page's SQL, within limits of rows, bytes, memory and time, and until somebody waits for
+ * it.
  *
  * SQLite does not ask within a step whether to go on, and one step can take hours: instr() and
  * replace() of long texts take the product of both lengths, and a step may have thousands of them.
