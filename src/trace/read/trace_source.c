@@ -18,8 +18,8 @@
 #define INPUT_BYTES (256u * 1024u)
 #define MAGIC_BYTES 4u /* enough to know a packing */
 /* A compressed file may unpack to this, and to so many times its bytes more. It is a choice: zstd
- * -19 made a trace of an idle program, 65 MB of dumps, 440 times smaller, and texts take up to 130
- * ns for a byte. gzip makes nothing more than 1,032 times smaller. */
+ * -19 made a trace of an idle program, 65 MB of dumps, 440 times smaller, and texts take some 20 ns
+ * for a byte. gzip makes nothing more than 1,032 times smaller. */
 #define PACKED_FLOOR_BYTES (UINT64_C(256) << 20)
 #define PACKED_TIMES 128u
 /* Frames of stacks that a file may name, and so many more for each of its bytes. Real files name
