@@ -34,9 +34,9 @@ struct program_heap {
     char name[PROGRAM_NAME_BYTES];
     struct program_heap_counters counters;
     /* Of the processes now. */
-    double live_bytes, live_count;       /* NAN: unknown */
-    double low_squares, high_squares;    /* of the distances from the bytes to their limits */
-    size_t partial;                      /* those whose figures leave out allocations */
+    double live_bytes, live_count;    /* NAN: unknown */
+    double low_squares, high_squares; /* of the distances from the bytes to their limits */
+    size_t partial;                   /* those whose figures leave out allocations */
 };
 
 struct program_total {
@@ -48,10 +48,10 @@ struct program_total {
     /* Of the processes now. */
     /* All; with a dump; with a problem; with too many allocations to be sampled. */
     size_t processes, measured, unprofiled, unsampled;
-    uint64_t interval_bytes;                /* the largest; COLLECTOR_UNKNOWN */
-    double unexplained_bytes;               /* NAN: unknown */
-    int64_t oldest_dump_ns;                 /* of those that are measured; 0: none */
-    uint64_t seen_ms;                       /* when it last had a process */
+    uint64_t interval_bytes;  /* the largest; COLLECTOR_UNKNOWN */
+    double unexplained_bytes; /* NAN: unknown */
+    int64_t oldest_dump_ns;   /* of those that are measured; 0: none */
+    uint64_t seen_ms;         /* when it last had a process */
 };
 
 struct process_figures; /* the last figures of a process */

@@ -54,9 +54,9 @@ pid_t file_reader_pid(void);
 /* Return a new number for a file. */
 uint32_t file_reader_number(void);
 
-/* Open the separate debug file with this build id: below the root directory of the process, with its
- * rights, if that is not ours; else on this machine. rights NULL: only on this machine. Return -1 if
- * there is none. */
+/* Open the separate debug file with this build id: below the root directory of the process, with
+ * its rights, if that is not ours; else on this machine. rights NULL: only on this machine. Return
+ * -1 if there is none. */
 int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length, pid_t pid,
                                 struct process_rights *rights);
 

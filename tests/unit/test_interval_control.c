@@ -26,7 +26,7 @@
 #define LEAST UINT64_C(4096)
 #define MOST (LEAST << 20)
 #define START (UINT64_C(128) << 10)
-#define UNANSWERED 16 /* samples of an interval before the first request */
+#define UNANSWERED 16     /* samples of an interval before the first request */
 #define LOOK_BYTES 262144 /* the program looks for requests after so many at most */
 
 static uint64_t state = 1;
@@ -234,7 +234,6 @@ static void test_follows_the_program(void **context)
     assert_int_equal(control.interval_bytes, LEAST);
 }
 
-
 /* --- the budget of a name, and those who ask for it --- */
 
 static double sum_of(const struct budget_part *parts, size_t count)
@@ -340,8 +339,11 @@ static void test_a_neighbour_has_a_part(void **context)
     (void)context;
     for (size_t run = 0; run < 3; run++) {
         struct neighbour a = {.rate = 3e6, .size = 500, .in_force = START, .asked = START};
-        struct neighbour b = {.rate = rate_of_other[run], .size = 5000,
-                              .in_force = START, .asked = START, .is_first = true};
+        struct neighbour b = {.rate = rate_of_other[run],
+                              .size = 5000,
+                              .in_force = START,
+                              .asked = START,
+                              .is_first = true};
         double hour = 0, most = 0, of_a = 0, beside = 0;
         uint64_t alone_bytes = 0, worst_bytes = 0;
         a.limits = (struct interval_limits){BUDGET, LEAST, MOST};
@@ -377,7 +379,8 @@ static void test_a_neighbour_has_a_part(void **context)
             if (second >= 2 * HOUR_S && a.asked > worst_bytes)
                 worst_bytes = a.asked;
         }
-        print_message("%g B/s beside 3 MB/s: a has %.0f samples in half an hour, b %.0f; %.0f in an hour; interval "
+        print_message("%g B/s beside 3 MB/s: a has %.0f samples in half an hour, b %.0f; %.0f in "
+                      "an hour; interval "
                       "%.0f, at most %.0f\n",
                       b.rate, of_a, beside, most, (double)alone_bytes, (double)worst_bytes);
         assert_true(most <= BUDGET);
@@ -386,11 +389,13 @@ static void test_a_neighbour_has_a_part(void **context)
     }
 }
 
-/* Beyond the longest interval a program is not sampled. It is again as soon as it allocates less. */
+/* Beyond the longest interval a program is not sampled. It is again as soon as it allocates less.
+ */
 static void test_is_off_beyond_the_longest_interval(void **context)
 {
     (void)context;
-    struct neighbour one = {.limits = {BUDGET, LEAST, MOST}, .size = 1000, .in_force = START, .asked = START};
+    struct neighbour one = {
+        .limits = {BUDGET, LEAST, MOST}, .size = 1000, .in_force = START, .asked = START};
     interval_control_begin(&one.control, &one.limits, START, 0);
     double samples[3] = {0};
     for (int second = 1; second <= 3 * 600; second++) {
@@ -407,7 +412,8 @@ static void test_is_off_beyond_the_longest_interval(void **context)
     assert_false(one.control.is_off);
 }
 
-static void check_cost(struct cost_control *control, struct cost_seen *seen, uint64_t now_ms, enum cost_verdict wanted)
+static void check_cost(struct cost_control *control, struct cost_seen *seen, uint64_t now_ms,
+                       enum cost_verdict wanted)
 {
     enum cost_verdict verdict = cost_control_step(control, seen, now_ms);
     assert_int_equal(verdict, wanted);
@@ -474,7 +480,8 @@ static void test_dumps_wait_for_their_processor_time(void **context)
     cost_control_begin(&control, 0);
     for (uint64_t now_ms = 10000; now_ms <= 1200000; now_ms += 10000) {
         double cost = base * 10 + (now_ms == 10000 ? 0.2 : 0); /* it attaches to the programs */
-        if (now_ms >= due_ms && cost_control_may_dump(&control, bound, (double)(now_ms - due_ms) / 60000)) {
+        if (now_ms >= due_ms &&
+            cost_control_may_dump(&control, bound, (double)(now_ms - due_ms) / 60000)) {
             cost += dumps < 3 ? 0.5 / (dumps + 1) : 0.05; /* the first have most of the names */
             dumps++;
             while (due_ms <= now_ms)

@@ -254,8 +254,7 @@ int main(void)
         cmocka_unit_test(kinds_by_name),          cmocka_unit_test(kinds_by_neighbours),
         cmocka_unit_test(allocations_carved_out), cmocka_unit_test(invalid_lists),
         cmocka_unit_test(sizes_of_allocators),    cmocka_unit_test(rows_add_up),
-        cmocka_unit_test(readings_of_growth),
-        cmocka_unit_test(memory_in_no_heap),
+        cmocka_unit_test(readings_of_growth),     cmocka_unit_test(memory_in_no_heap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

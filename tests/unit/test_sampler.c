@@ -218,9 +218,8 @@ static void run_with_changes(uint64_t seed, double errors[CHANGING_FIGURES], uns
         if (!sampled)
             continue;
         recent++;
-        double p = size >= rule->certain_bytes
-                       ? 1
-                       : -expm1(-(double)size / (double)rule->interval_bytes);
+        double p =
+            size >= rule->certain_bytes ? 1 : -expm1(-(double)size / (double)rule->interval_bytes);
         errors[CHANGING_BYTES] += (double)size / p;
         errors[CHANGING_CALLS_MADE] += 1 / p;
         errors[CHANGING_KEPT] += kept ? (double)size / p : 0;

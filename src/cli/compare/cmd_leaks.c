@@ -221,8 +221,8 @@ static bool are_same(const struct compare_source sources[2])
     return same;
 }
 
-/* Return whether there are two moments to compare. If the profile has only one, say so: what is live
- * then is listed. */
+/* Return whether there are two moments to compare. If the profile has only one, say so: what is
+ * live then is listed. */
 static bool has_two_moments(const struct compare_source sources[2], int count)
 {
     if (count < 2 || !are_same(sources))

@@ -56,8 +56,8 @@ option_take take_names;        /* appends A,B to a char ** */
     "      --shmem-size BYTES size of each process's ring (8M), a power of two\n"                  \
     "      --block-client     if the ring is full, make the process wait (default)\n"              \
     "      --no-block-client  if the ring is full, end the process's profile\n"                    \
-    "      --block-client-timeout TIME end the profile after waiting this long (bare: us)\n"                  \
-    "      --timeline TIME|off  period of the counters beside the heap (100ms): memory, faults\n" \
+    "      --block-client-timeout TIME end the profile after waiting this long (bare: us)\n"       \
+    "      --timeline TIME|off  period of the counters beside the heap (100ms): memory, faults\n"  \
     "                         and threads of each process, memory of the machine\n"                \
     "      --near-limit N%|off   dump when a cgroup has used this share of its memory (90%)\n"
 /* Options for what is written after the recording. */

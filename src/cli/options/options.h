@@ -30,18 +30,18 @@ enum verb_exit {
 
 /* The value that an option takes, and the type of the member that it sets. */
 enum option_kind {
-    OPTION_SET,      /* bool: no value; becomes true */
-    OPTION_CLEAR,    /* bool: no value; becomes false */
-    OPTION_TEXT,     /* const char *: any text */
-    OPTION_BYTES,    /* uint64_t: a size, with its unit (util/units.h) */
-    OPTION_NUMBER,   /* uint64_t: up to UINT32_MAX */
-    OPTION_MS,       /* uint32_t: a time, with its unit or in milliseconds */
-    OPTION_US,       /* the same in microseconds */
-    OPTION_PID,      /* int32_t */
-    OPTION_CHOICE,   /* an enum from 0 on: one of `names` */
-    OPTION_EITHER,   /* bool: one of two `names`; true for the second */
-    OPTION_CALL,     /* any type: `take` parses the value */
-    OPTION_FLAG,     /* any type: no value; `take` is called with NULL */
+    OPTION_SET,    /* bool: no value; becomes true */
+    OPTION_CLEAR,  /* bool: no value; becomes false */
+    OPTION_TEXT,   /* const char *: any text */
+    OPTION_BYTES,  /* uint64_t: a size, with its unit (util/units.h) */
+    OPTION_NUMBER, /* uint64_t: up to UINT32_MAX */
+    OPTION_MS,     /* uint32_t: a time, with its unit or in milliseconds */
+    OPTION_US,     /* the same in microseconds */
+    OPTION_PID,    /* int32_t */
+    OPTION_CHOICE, /* an enum from 0 on: one of `names` */
+    OPTION_EITHER, /* bool: one of two `names`; true for the second */
+    OPTION_CALL,   /* any type: `take` parses the value */
+    OPTION_FLAG,   /* any type: no value; `take` is called with NULL */
 };
 
 /* Set *member from the value of --NAME. Return false after printing a message. */

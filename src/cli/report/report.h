@@ -13,8 +13,8 @@
 struct report_options {
     enum export_view view;
     bool chooses_view; /* the report's text is in the view that answers first */
-    uint64_t top; /* rows of a table, callsites of a heap in JSON; 0: all */
-    bool compact; /* in JSON each frame and each stack once */
+    uint64_t top;      /* rows of a table, callsites of a heap in JSON; 0: all */
+    bool compact;      /* in JSON each frame and each stack once */
     struct dump_choice choice;
     bool cumulative, tree, thread; /* rows: functions with callees, tree, threads; else callsites */
     bool addresses;  /* in the tree: a line for each call site, not for each function */

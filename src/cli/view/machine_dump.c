@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "cli/convert/memory_infra_file.h"
-#include "cli/record/session_list.h"
 #include "cli/files/held_directories.h"
+#include "cli/record/session_list.h"
 #include "cli/view/machine.h"
 #include "cli/view/profile_directory.h"
 #include "export/pprof.h"

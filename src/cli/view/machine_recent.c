@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/files/output_directory.h"
 #include "cli/files/held_directories.h"
+#include "cli/files/output_directory.h"
 #include "cli/view/machine.h"
 #include "cli/view/profile_directory.h"
 #include "cli/view/recent_trace.h"

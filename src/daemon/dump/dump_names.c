@@ -200,8 +200,8 @@ static struct reader_file passed_file(const struct dump_file *file,
     return (struct reader_file){
         .path = file->path,
         .fd = -1,
-        .debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length,
-                                                mapping->pid, mapping->rights),
+        .debug_fd = file_reader_open_debug_file(file->build_id, file->build_id_length, mapping->pid,
+                                                mapping->rights),
         .number = file->number,
         .build_id = file->build_id,
         .build_id_length = file->build_id_length};

@@ -30,8 +30,8 @@ struct memory_watch {
     struct memory_snapshot last;
     struct trace_smaps_sums sums; /* of the same reading */
     bool has_last;
-    uint64_t taken_us; /* CLOCK_MONOTONIC; 0: none yet */
-    uint64_t pause_us; /* after it */
+    uint64_t taken_us;  /* CLOCK_MONOTONIC; 0: none yet */
+    uint64_t pause_us;  /* after it */
     uint64_t rss_bytes; /* then, with the profiler's own */
 };
 
@@ -49,7 +49,8 @@ struct memory_watch_request {
  * snapshot stays. */
 void memory_watch_take_snapshot(struct memory_watch *watch,
                                 const struct memory_watch_request *request);
-/* Set what is live in the last snapshot to what the ledger says now, if it is of the same moment. */
+/* Set what is live in the last snapshot to what the ledger says now, if it is of the same moment.
+ */
 void memory_watch_recount(struct memory_watch *watch, const struct ledger *ledger);
 void memory_watch_clear(struct memory_watch *watch);
 

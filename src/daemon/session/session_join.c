@@ -103,7 +103,8 @@ static uint64_t start_interval(const struct session *session, const struct targe
     return interval_bytes;
 }
 
-/* Return a pidfd, or a negative errno with a message. /proc has threads under their own ids, too. */
+/* Return a pidfd, or a negative errno with a message. /proc has threads under their own ids, too.
+ */
 static int open_process(pid_t pid, struct error *error)
 {
     struct process_status status;
