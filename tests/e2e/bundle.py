@@ -232,7 +232,7 @@ def test_interrupted(place):
     time.sleep(0.5)
     check(process.poll() is None, "it was over before it could be interrupted")
     os.killpg(process.pid, signal.SIGINT)
-    said = process.communicate(timeout=60)[1].decode()
+    said = process.communicate(timeout=180)[1].decode()
     check("signal 2" in said and "bundle" in said, said)
     check("Profile in" in said, f"no report: {said}")
     check(not os.path.exists(os.path.join(place.output, "symbols")), "unfinished symbols are left")

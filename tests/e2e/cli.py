@@ -999,7 +999,7 @@ def test_many_other_programs():
         process.stdin.write(b"go\n")
         process.stdin.flush()
         start_others(50)
-        stdout, _ = process.communicate(b"go\n", timeout=20 * SLOWNESS)
+        stdout, _ = process.communicate(b"go\n", timeout=120 * SLOWNESS)
     check(process.returncode == 0 and stdout == b"ran\nran\n", f"{process.returncode}, {stdout}")
     found = json.loads(tool("report", "--json", at("others")).stdout)["unprofiled"]
     kinds = sorted((entry["name"], entry["kind"], entry["count"]) for entry in found)
@@ -1474,7 +1474,7 @@ def test_interrupted():
     )
     check(process.stdout.readline() == b"ready\n", "the command did not start")
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
-    stdout, stderr = process.communicate(timeout=30)
+    stdout, stderr = process.communicate(timeout=120)
     check(process.returncode == 9 and stdout == b"caught\n", f"{process.returncode}, {stdout!r}")
     check(b"Profile in " in stderr, f"no report: {stderr[-300:]!r}")
     check(tool("report", at("interrupted")).status == 0, "no profile")

@@ -33,7 +33,7 @@ def write(name, *parts):
 
 
 def call(*command, status=0):
-    outcome = run(list(command), env=ENVIRONMENT, timeout=60 * SLOWNESS)
+    outcome = run(list(command), env=ENVIRONMENT, timeout=180 * SLOWNESS)
     check(outcome.status == status, f"{command}: {outcome.status} {outcome.stderr[-2000:]!r}")
     return outcome
 
@@ -52,7 +52,7 @@ def stacks(path, view="alloc_space"):
 
 def record(name):
     outcome = run([TOOL, "host", "-q", "-o", at(name), "-i", "512", "--", "jq", "-n", "[range(3000) | tostring] | length"],
-                  env=ENVIRONMENT, timeout=60 * SLOWNESS)
+                  env=ENVIRONMENT, timeout=180 * SLOWNESS)
     check(outcome.status == 0, f"host: {outcome.stderr!r}")
     with open(os.path.join(at(name), "symbolized-trace"), "rb") as file:
         return [field(1, body) for _, body in fields(file.read())]

@@ -244,7 +244,7 @@ def test_pprof(directory):
     diff_text("--pprof", path, before, after)
     done = subprocess.run(
         ["go", "tool", "pprof", "-top", "-sample_index=space", "-unit=B", path],
-        capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": directory,
+        capture_output=True, text=True, timeout=180, env={**os.environ, "HOME": directory,
                                                          "PPROF_TMPDIR": directory},
     )
     check(done.returncode == 0, f"go tool pprof: {done.stderr[-500:]}")

@@ -187,7 +187,7 @@ def test_collapsed(directory):
         file.write(text)
     check(run(TRACECONV, "collapsed", path).stdout == text, "the stacks change when they are read and written")
     done = subprocess.run([TOOL, "report", "-"], input=text, stdout=subprocess.PIPE,
-                          text=True, timeout=60)
+                          text=True, timeout=180)
     check(done.returncode == 0 and "3.00 kB" in done.stdout, "standard input is not read")
     query = ("select f.name as function, m.name as file, a.size from heap_profile_allocation a "
              "join stack_profile_callsite c on a.callsite_id = c.id "

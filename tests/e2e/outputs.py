@@ -31,7 +31,7 @@ def at(name):
     return os.path.join(WORK, name)
 
 
-def call(*command, timeout=20 * SLOWNESS, **options):
+def call(*command, timeout=120 * SLOWNESS, **options):
     return run(list(command), env=ENVIRONMENT, timeout=timeout, **options)
 
 

@@ -29,7 +29,7 @@ def at(name):
 
 def record(name):
     outcome = run([TOOL, "host", "-q", "-o", at(name), "-i", "512", "--", "jq", "-n", "[range(2000) | tostring] | length"],
-                  env=ENVIRONMENT, timeout=60 * SLOWNESS)
+                  env=ENVIRONMENT, timeout=180 * SLOWNESS)
     check(outcome.status == 0, f"host: {outcome.stderr!r}")
     return at(name)
 
@@ -55,7 +55,7 @@ class Shown:
         return answer.status, answer.headers, content
 
     def end(self):
-        output, errors = self.process.communicate(timeout=60 * SLOWNESS)
+        output, errors = self.process.communicate(timeout=180 * SLOWNESS)
         return self.process.returncode, output.decode(), errors.decode()
 
 
@@ -66,7 +66,7 @@ def read_file(name):
 
 def first_heap(path, view):
     """Return the bytes of the first heap."""
-    outcome = run([TOOL, "report", "--json", path], env=ENVIRONMENT, timeout=60 * SLOWNESS)
+    outcome = run([TOOL, "report", "--json", path], env=ENVIRONMENT, timeout=180 * SLOWNESS)
     check(outcome.status == 0, f"report: {outcome.stderr!r}")
     return json.loads(outcome.stdout)["heaps"][0]["total"][view]["estimate"]
 
@@ -117,7 +117,7 @@ def test_other_formats():
     with open(at("made.trace"), "wb") as file:
         file.write(shown.ask()[2])
     outcome = run([TOOL, "query", at("made.trace"), "SELECT name FROM stack_profile_frame ORDER BY name; SELECT name FROM process; "
-                   "SELECT sum(size), min(count) FROM heap_profile_allocation"], env=ENVIRONMENT, timeout=60 * SLOWNESS)
+                   "SELECT sum(size), min(count) FROM heap_profile_allocation"], env=ENVIRONMENT, timeout=180 * SLOWNESS)
     for words in ("_ZN3net5parseEv", "load", "stacks.collapsed", "7200"):
         check(words in outcome.stdout.decode(), f"no {words} in {outcome.stdout!r} {outcome.stderr!r}")
 
@@ -154,14 +154,14 @@ def test_refused():
                              (("view", "--perfetto", profile), "one profile"),
                              (("view", "--ui", PAGE), "an option of --perfetto"),
                              (("report", "--no-browser"), "options of --perfetto")):
-        outcome = run([TOOL, *arguments, profile], env=ENVIRONMENT, timeout=60 * SLOWNESS)
+        outcome = run([TOOL, *arguments, profile], env=ENVIRONMENT, timeout=180 * SLOWNESS)
         check(outcome.status == 2 and words in outcome.stderr.decode(), f"{arguments}: {outcome.status} {outcome.stderr!r}")
     if not own_network():
         skip("this user cannot have a network namespace with a free port 9001")
     with socket.socket() as other:
         other.bind(("127.0.0.1", 9001))
         other.listen()
-        outcome = run([TOOL, "view", "--perfetto", profile], env=ENVIRONMENT, timeout=60 * SLOWNESS)
+        outcome = run([TOOL, "view", "--perfetto", profile], env=ENVIRONMENT, timeout=180 * SLOWNESS)
         check(outcome.status == 1 and f", process {os.getpid()})" in outcome.stderr.decode(), f"{outcome.status} {outcome.stderr!r}")
 
 

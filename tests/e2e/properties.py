@@ -260,7 +260,7 @@ class Writer:
 
 
 def run(*command):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     if done.returncode != 0:
         check(False, f"{command}: {done.returncode}: {done.stderr}")
         finish()

@@ -35,7 +35,7 @@ def ask(trace, sql, *options, status=0, stdin=""):
     traces = trace if isinstance(trace, list) else [trace]
     arguments = [sql] if sql is not None else []
     done = subprocess.run([TOOL, "query", *traces, *arguments, *options], input=stdin,
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=180)
     check(done.returncode == status, f"{sql}: status {done.returncode}: {done.stderr}")
     return done.stdout, done.stderr
 
@@ -357,7 +357,7 @@ def test_windows():
     trace = write(snapshot({6: 0, 4: 0}), tree, dumps_at(20, 40, 60, start=[10, 20, 40]))
     expect(trace, TIMES, [(10, 20, 10), (20, 40, 20), (40, 60, 20)])
     expect(trace, "select ts, count, size from heap_profile_allocation", [(20, 1, 100), (40, 1, 100), (60, 1, 100)])
-    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=180, check=False)
     heaps = json.loads(done.stdout)["heaps"]
     check(len(heaps) == 1, f"windows make {len(heaps)} heaps")
     # A dump that starts after the end of the last one belongs to another program of the same pid.
@@ -417,7 +417,7 @@ def test_frame_kinds():
     ask(trace, None, "--export", exported)
     sql = "select * from experimental_flamegraph(1100, 2, 'native')"
     expect(exported, sql, rows(trace, sql))
-    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=180, check=False)
     frames = json.loads(done.stdout)["heaps"][0]["callsites"][0]["frames"]
     kinds = {frame["name"]: frame.get("kind") for frame in frames}
     check(kinds["interp"] == "interpreted" and kinds["own"] == "custom", f"report: kinds {kinds}")
@@ -647,7 +647,7 @@ def test_returning_stacks():
            [(1100, 105, 65), (2100, None, -60), (3100, 30, 30), (4100, 24, 14)])
     expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [])
     for dump, allocated, live in ((1, 105, 65), (2, 105, 5), (3, 135, 35), (4, 159, 49)):
-        done = subprocess.run([TOOL, "report", trace, "--json", "--dump", str(dump)], capture_output=True, text=True, timeout=60,
+        done = subprocess.run([TOOL, "report", trace, "--json", "--dump", str(dump)], capture_output=True, text=True, timeout=180,
                               check=False)
         total = json.loads(done.stdout)["heaps"][0]["total"]
         got = total["alloc_space"]["estimate"], total["space"]["estimate"]
@@ -656,7 +656,7 @@ def test_returning_stacks():
     trace = dumps([sample(1, 100, 100, 4, 4)], [sample(1, 30, 0, 1, 0)])
     expect(trace, "select ts, size from heap_profile_allocation", [(1100, 100), (1100, -100)])
     expect(trace, "select value from stats where name = 'heapprofd_malformed_packet'", [(1,)])
-    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True, timeout=180, check=False)
     total = json.loads(done.stdout)["heaps"][0]["total"]
     check((total["alloc_space"]["estimate"], total["space"]["estimate"]) == (130, 30), f"{total}")
 
@@ -965,12 +965,12 @@ def test_refused():
     check(ask(trace, "-- what it is\nselect 1 as n")[0] == '"n"\n1\n', "SQL that begins with a comment")
     for sql in ("-- what it is\nselect 1 as n", "--what\nselect 1 as n"):
         for argv in ((trace, sql, "--csv"), (sql, trace), ("--csv", sql, trace)):
-            done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=180, check=False)
             check(done.stdout == '"n"\n1\n', f"SQL that begins with a comment: {argv}: {done}")
     check("there is no option" in ask(trace, "--selct", status=2)[1], "an option is not recognized")
     check(ask(trace, "/* so */ select 1 as n")[0] == '"n"\n1\n', "SQL that begins with another comment")
     for argv in ((trace, "-f", "--", "-- x"), (trace, "--jsonl=1", "-- x")):
-        done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([TOOL, "query", *argv], capture_output=True, text=True, timeout=180, check=False)
         check(done.returncode == 2, f"{argv}: {done.returncode} {done.stderr}")
     check(not os.path.exists(target), "a file was made")
     out, _ = ask(trace, "create temp view v as select pid from process; select count(*) from v",
@@ -1031,7 +1031,7 @@ def test_statement_sources():
     check(ask(trace, None, ".tables")[0] == ask(trace, None, stdin=".tables\n")[0] != "", "a command as argument")
     for command in ([".schema stats"], [".schema", "stats"]):
         check("severity" in ask(trace, None, *command)[0].split(), f"{command}")
-    done = subprocess.run([TOOL, "query", trace], input=".shcema\n", capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([TOOL, "query", trace], input=".shcema\n", capture_output=True, text=True, timeout=180, check=False)
     check(done.returncode == 1 and "there is no command '.shcema'" in done.stderr, f"{done}")
 
 
@@ -1050,18 +1050,18 @@ def test_sums_agree():
     live, count = rows(trace, "select sum(size), sum(count) from heap_profile_allocation")[0]
     allocated, calls = rows(trace, "select sum(size), sum(count) from heap_profile_allocation where size > 0")[0]
     done = subprocess.run([TOOL, "report", trace, "--json"], capture_output=True, text=True,
-                          timeout=60, check=False)
+                          timeout=180, check=False)
     sites = json.loads(done.stdout)["heaps"][0]["callsites"]
     for view, wanted in (("space", live), ("objects", count), ("alloc_space", allocated), ("alloc_objects", calls)):
         found = sum(site[view]["estimate"] for site in sites)
         check(found == wanted, f"report, {view}: {found}, SQL {wanted}")
     collapsed = subprocess.run([os.path.join(BUILD, "traceconv"), "collapsed", trace, "-"],
-                               capture_output=True, text=True, timeout=60, check=False)
+                               capture_output=True, text=True, timeout=180, check=False)
     total = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.stdout.splitlines())
     check(total == live, f"collapsed: {total}, SQL {live}: {collapsed.stderr}")
     made = os.path.join(directory.name, "pprof")
     subprocess.run([os.path.join(BUILD, "traceconv"), "profile", "-o", made, trace], capture_output=True,
-                   timeout=60, check=True)
+                   timeout=180, check=True)
     last = sorted(os.listdir(made), key=lambda name: os.path.getmtime(os.path.join(made, name)))
     sums = [pprof_sums(os.path.join(made, name)) for name in last]
     check([calls, allocated, count, live] in sums, f"pprof: {sums}, SQL {[calls, allocated, count, live]}")
@@ -1077,7 +1077,7 @@ def test_perfetto_recorder():
             profile_packet([heap_samples(7, samples, 2000, extra=sampled)], 0), timestamp=9, sequence=1), name=name)
 
     def tool(*arguments, status=0):
-        done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([TOOL, *arguments], capture_output=True, text=True, timeout=180, check=False)
         check(done.returncode == status, f"{arguments}: status {done.returncode}: {done.stderr}")
         return done.stdout + done.stderr
 

@@ -181,7 +181,7 @@ def test_replaced():
             os.unlink(path)
             shutil.copy("/bin/true", path)
             harness.run([harness.TOOL, "--quiet", "-i", "1", "-d", "1000", "--no-symbols",
-                         "-o", out, "-p", str(running.pid)], timeout=60)
+                         "-o", out, "-p", str(running.pid)], timeout=180)
         finally:
             running.kill()
             running.wait()

@@ -251,7 +251,7 @@ def allocator(library):
 
 def redis_command(socket, *words):
     return subprocess.run(
-        ["redis-cli", "-s", socket, *words], stdout=subprocess.PIPE, text=True, timeout=60
+        ["redis-cli", "-s", socket, *words], stdout=subprocess.PIPE, text=True, timeout=180
     ).stdout.strip()
 
 

@@ -120,9 +120,7 @@ def test_signal_storm():
         profile = None
         for interval in (1, 4096):
             # A jump out of a hook may lose only the sample that it interrupted.
-            ours, profile = harness.profile(
-                [program("signal_storm"), how], interval, options, timeout=30
-            )
+            ours, profile = harness.profile([program("signal_storm"), how], interval, options)
             what = " ".join(["signal_storm", how, *options, f"at {interval}"])
             check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
             if not check(profile is not None, f"{what}: no profile") or interval != 1:
@@ -194,7 +192,7 @@ def test_dying_threads():
     if platform.machine() != "x86_64":
         sys.exit(77)  # no single steps
     for options in (["--block-client"], ["--no-block-client"]):
-        ours, profile = harness.profile([program("dying_threads")], 1, options, timeout=60)
+        ours, profile = harness.profile([program("dying_threads")], 1, options)
         what = f"dying_threads {options}"
         check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
         if check(profile is not None, f"{what}: no profile"):
@@ -205,7 +203,7 @@ def test_dying_threads():
 def test_jump_out_of_first_call():
     """A handler that jumps out of the very first allocation does not cost the profile."""
     for interval in (1, 4096):
-        ours, profile = harness.profile([program("signal_storm"), "early"], interval, timeout=30)
+        ours, profile = harness.profile([program("signal_storm"), "early"], interval)
         what = f"signal_storm early at {interval}"
         check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
         if not check(profile is not None, f"{what}: no profile"):
@@ -221,7 +219,7 @@ def test_signal_totals():
     for interval in (4096, 65536, 1 << 20):
         rest = {}
         for how in ("quiet", "storm"):
-            ours, profile = harness.profile([program("signal_storm"), how], interval, timeout=60)
+            ours, profile = harness.profile([program("signal_storm"), how], interval)
             what = f"signal_storm {how} at {interval}"
             check(ours.status == 0, f"{what}: status {ours.status} {ours.stderr}")
             if not check(profile is not None, f"{what}: no profile"):

@@ -530,7 +530,8 @@ def profiler_of(uid, answers, links=1):
 
 
 ALONE = {"HEAPPROFD_RUN_DIR": "", "XDG_RUNTIME_DIR": ""}
-STRANGER, OTHER = 54341, 54342
+# Each case has users of its own: a user has a limited number of places, and cases run side by side.
+STRANGER, OTHER, FORGER, SQUATTED, SQUATTER = range(54341, 54346)
 
 
 def test_many_silent_places():
@@ -548,17 +549,17 @@ def test_forged_session():
     """What another user's server says is that user's: not root's, not the daemon's, and of no foreign process. It
     cannot hold a request up."""
     need_root()
-    with profiler_of(STRANGER, True) as forged:
+    with profiler_of(FORGER, True) as forged:
         sessions = json.loads(run([TOOL, "status", "--json"], env=ALONE, timeout=100).stdout)["sessions"]
         session = next((session for session in sessions if session["id"] == 77), None)
-        check(session and (session["uid"], session["pid"]) == (STRANGER, forged.pid), f"whose it is: {session}")
-        check(session["processes"] == [] and session["profiler"]["uid"] == STRANGER, f"processes: {session}")
+        check(session and (session["uid"], session["pid"]) == (FORGER, forged.pid), f"whose it is: {session}")
+        check(session["processes"] == [] and session["profiler"]["uid"] == FORGER, f"processes: {session}")
         text = run([TOOL, "status"], env=ALONE, timeout=100).stdout.decode()
-        check(f"session 77 of user {STRANGER}, process {forged.pid}" in text, text)
+        check(f"session 77 of user {FORGER}, process {forged.pid}" in text, text)
         check("as that user's process tells them" in text, text)
         for verb in ("snapshot", "stop"):
             outcome = run([TOOL, verb, str(forged.pid)], env=ALONE, timeout=100)
-            said = f"process {forged.pid} of user {STRANGER}: the profiler does not answer"
+            said = f"process {forged.pid} of user {FORGER}: the profiler does not answer"
             check(outcome.status == 1 and said in outcome.stderr.decode(), f"{verb}: {outcome.stderr}")
         outcome = run([TOOL, "stop", "1"], env=ALONE, timeout=100)
         check(outcome.status == 1 and b"no such session" in outcome.stderr, f"stop 1: {outcome.stderr}")
@@ -567,18 +568,18 @@ def test_forged_session():
 def test_taken_place():
     """If another user has the name of a user's place, the user is told at once."""
     need_root()
-    place = f"/tmp/heapprofd-sessions-{STRANGER}"
+    place = f"/tmp/heapprofd-sessions-{SQUATTED}"
     output = at("taken")
     os.mkdir(output)
-    os.chown(output, STRANGER, STRANGER)
+    os.chown(output, SQUATTED, SQUATTED)
     os.chmod(WORK, 0o755)
     shutil.rmtree(place, ignore_errors=True)
     os.mkdir(place, 0o700)
-    os.chown(place, OTHER, OTHER)
+    os.chown(place, SQUATTER, SQUATTER)
     try:
         for command in (["status"], ["host", "-q", "-o", os.path.join(output, "profile"), "--", "true"]):
-            outcome = run([TOOL, *command], env=ALONE, user=STRANGER, group=STRANGER, extra_groups=[])
-            check(f"{place} belongs to user {OTHER}".encode() in outcome.stderr, f"{command}: {outcome.stderr}")
+            outcome = run([TOOL, *command], env=ALONE, user=SQUATTED, group=SQUATTED, extra_groups=[])
+            check(f"{place} belongs to user {SQUATTER}".encode() in outcome.stderr, f"{command}: {outcome.stderr}")
     finally:
         os.rmdir(place)
 

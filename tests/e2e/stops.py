@@ -58,7 +58,7 @@ def running(name, *arguments):
             harness.skip(line.decode().strip())
         yield process
         process.terminate()
-        rest = process.communicate(timeout=60)[0]
+        rest = process.communicate(timeout=180)[0]
         check(rest == b"ok\n" and process.returncode == 0, f"{name} ends with {process.returncode}, {rest!r}")
     finally:
         process.kill()

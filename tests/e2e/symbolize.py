@@ -1026,7 +1026,7 @@ def test_by_llvm(scene):
             with open(scene.path("bin", "llvm-symbolizer"), "w") as file:
                 file.write("#!/bin/sh\n" + script + "\n")
             os.chmod(scene.path("bin", "llvm-symbolizer"), 0o755)
-        done = subprocess.run([TRACECONV, "symbolize", "--symbolizer", "llvm", trace, scene.path("out")], timeout=60,
+        done = subprocess.run([TRACECONV, "symbolize", "--symbolizer", "llvm", trace, scene.path("out")], timeout=180,
                               stdin=subprocess.DEVNULL, capture_output=True,
                               env={**os.environ, "PATH": scene.path("bin") + (":/bin" if script else "")})
         check(done.returncode == 1 and reason in done.stderr.decode(), f"{script}: {done.returncode} {done.stderr!r}")
@@ -1105,7 +1105,7 @@ def test_cache(scene):
         file.write(trace_of([(path, build_id, addresses, 0)]))
     runs = [subprocess.Popen([TRACECONV, "symbolize", "-q", trace, f"{trace}{index}"],
                              env={**os.environ, "XDG_CACHE_HOME": kept}) for index in range(8)]
-    check([run.wait(timeout=60) for run in runs] == [0] * 8, "at once")
+    check([run.wait(timeout=180) for run in runs] == [0] * 8, "at once")
     for index in range(8):
         with open(f"{trace}{index}", "rb") as file:
             check(decode_symbols(file.read())[path, build_id] == plain[0], "at once: not the same")

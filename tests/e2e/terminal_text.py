@@ -36,7 +36,7 @@ def at(name):
     return os.path.join(WORK, name)
 
 
-def on_terminal(command, input=None, timeout=20 * SLOWNESS, **options):
+def on_terminal(command, input=None, timeout=120 * SLOWNESS, **options):
     """Return all bytes that a command sends to its terminal, and its status."""
     pid, fd = pty.fork()
     if pid == 0:
