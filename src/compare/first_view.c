@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decides by the live bytes at the end, without those of run times, and by the peak. */
 #include "compare/first_view.h"
 
 #include "compare/estimates.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the sentences that matter, and prints them with the figures of the tables below. */
 #include "cli/report/report_summary.h"
 
 #include <math.h>
