@@ -75,7 +75,7 @@ def test_open_refuses():
     with MachineServer(profile) as server:
         before = server.shown()
         for path, status, words in (
-                (at("pipe"), 400, "neither a file nor a directory"), (at("trap"), 400, "neither a file nor a directory"),
+                (at("pipe"), 400, "neither a file nor a directory"), (at("trap"), 400, "is not a regular file"),
                 (at("socket"), 400, "neither a file nor a directory"), ("/dev/zero", 400, "neither a file nor a directory"),
                 ("/proc/kmsg", 400, "is empty"), (at("empty"), 400, "is empty"), (at("nowhere"), 404, "nowhere"),
                 (at("dangling"), 404, "dangling"), (at("text"), 400, "text"), ("relative", 400, "absolute"), ("-", 400, "absolute"),
