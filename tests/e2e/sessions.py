@@ -182,7 +182,7 @@ def test_group_signals_come_once():
     end_of(process, "the one process", 7)
     # timeout(1) sends to its child, and then to the group.
     command = [TOOL, "host", "-q", "-o", at("timeout"), "--", sys.executable, "-c", COUNTING, "9", "SIGINT"]
-    out = run(["timeout", "-s", "INT", "-k", "3", "1", *command], env=ENVIRONMENT).stdout
+    out = run(["timeout", "-s", "INT", "-k", "3", "5", *command], env=ENVIRONMENT).stdout
     check(out.count(b"got") == 1, f"timeout -s INT: {out!r}")
     # The command sends to its group, which is also ours.
     script = "trap 'echo term; exit 4' TERM; kill -TERM 0; sleep 5"
