@@ -31,7 +31,7 @@ from harness import BUILD, TOOL, check, program, run
 
 DAEMON = os.path.join(BUILD, "heapprofd")
 LIBRARY = os.path.join(BUILD, "libheapprofd_preload.so")
-PATIENCE = 30 * harness.SLOWNESS
+PATIENCE = 120 * harness.SLOWNESS
 
 
 def own_name(name):

@@ -24,7 +24,7 @@ from daemon import need_root, report_of, wait_for
 from harness import TOOL, check, main, make_work_directory, need, run
 
 WORK = make_work_directory("sessions-")
-PATIENCE = 30 * harness.SLOWNESS
+PATIENCE = 120 * harness.SLOWNESS
 ENVIRONMENT = {**os.environ, "TMPDIR": WORK, "HEAPPROFD_RUN_DIR": os.path.join(WORK, "run")}
 
 
