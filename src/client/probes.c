@@ -33,7 +33,7 @@ static uint64_t interval_from(const char *text)
 void probes_init(void)
 {
     uint64_t interval = interval_from(environment_get(PROBES_INTERVAL_ENV));
-    rule_without_session = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
+    rule_without_session = sampler_rule_of(interval, 0);
 }
 
 const struct sampler_rule *probes_rule(void)

@@ -231,7 +231,7 @@ static void test_totals_are_whole_at_each_instruction(void **state)
 {
     (void)state;
     struct sigaction action = {.sa_handler = on_step}, old;
-    const struct sampler_rule every = {1, 0}, few = {4096, 1u << 20};
+    const struct sampler_rule every = {1, 0, 0}, few = {4096, 1u << 20, 0};
     struct ring_thread *line = &reader.threads[0];
     struct ring_pending *pending = &reader.pending[0];
     sigaction(SIGTRAP, &action, &old);
@@ -279,7 +279,7 @@ static void test_totals_are_whole_while_a_slot_changes_hands(void **state)
     (void)state;
     struct sigaction action = {.sa_handler = on_step_to_leave}, watch = {.sa_handler = on_step},
                      old;
-    const struct sampler_rule few = {4096, 1u << 20}, large = {4096, 500};
+    const struct sampler_rule few = {4096, 1u << 20, 0}, large = {4096, 500, 0};
     struct ring_thread *line = &reader.threads[0];
     struct ring_pending *pending = &reader.pending[0];
     reader.control->threads_used = 1;
@@ -313,7 +313,7 @@ static void test_totals_are_whole_while_a_slot_changes_hands(void **state)
 static void test_taken_record_is_not_taken_for_the_next_threads(void **state)
 {
     (void)state;
-    const struct sampler_rule every = {1, 0};
+    const struct sampler_rule every = {1, 0, 0};
     struct ring_thread *line = &reader.threads[0];
     struct ring_pending *pending = &reader.pending[0];
     reader.control->threads_used = 1;

@@ -20,7 +20,7 @@
 
 static struct sampler_rule rule_of(uint64_t interval_bytes)
 {
-    return (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+    return sampler_rule_of(interval_bytes, 0);
 }
 
 static struct ring_pending pending; /* used within one test only */
@@ -186,8 +186,8 @@ enum changing_figure { CHANGING_BYTES, CHANGING_CALLS_MADE, CHANGING_KEPT, CHANG
  * many in the last calls widen, few narrow. Write the errors of its estimates. */
 static void run_with_changes(uint64_t seed, double errors[CHANGING_FIGURES], unsigned used[RULES])
 {
-    const struct sampler_rule rules[RULES] = {rule_of(1), rule_of(4096), rule_of(8192),
-                                              rule_of(16384)};
+    const struct sampler_rule rules[RULES] = {sampler_rule_of(1, 0), sampler_rule_of(4096, 1),
+                                              sampler_rule_of(8192, 2), sampler_rule_of(16384, 3)};
     struct ring_thread thread = {0};
     uint64_t random = seed;
     unsigned drawn_by = 0, in_force = 0, recent = 0;
@@ -230,7 +230,8 @@ static void run_with_changes(uint64_t seed, double errors[CHANGING_FIGURES], uns
  * then sampled at its rate. */
 static void notices_a_shorter_interval(void **state)
 {
-    const struct sampler_rule rules[] = {rule_of(UINT64_C(1) << 51), rule_of(4096)};
+    const struct sampler_rule rules[] = {sampler_rule_of(UINT64_C(1) << 51, 0),
+                                         sampler_rule_of(4096, 1)};
     const uint64_t size = 100, calls = 4000000;
     struct ring_thread thread = {0};
     unsigned drawn_by = 0, samples = 0;
@@ -253,6 +254,27 @@ static void notices_a_shorter_interval(void **state)
     assert_in_range(noticed_bytes, 1, 1 << 19);
     double wanted = (double)(calls * size) / 4096;
     assert_true(fabs(samples - wanted) < 5 * sqrt(wanted) + 512);
+}
+
+/* A signal handler that allocates between a thread's look at its rule and the count has drawn the
+ * gap by another rule. The allocation is sampled by the rule that its weight comes from. */
+static void samples_by_the_rule_that_weighs(void **state)
+{
+    const struct sampler_rule seen = sampler_rule_of(4096, 0),
+                              in_force = sampler_rule_of(UINT64_C(1) << 40, 1);
+    const uint64_t runs = 20000, size = 5000;
+    uint64_t samples = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        struct ring_thread thread = {0};
+        sampler_start(&thread, &pending, i, &in_force);
+        samples += sampler_count(&thread, &pending, size, &seen, &in_force);
+        sampler_settle(&pending, pending.samples);
+        assert_int_equal(thread.rule, in_force.number);
+        assert_true((int64_t)thread.bytes_left >= 0);
+    }
+    double p = -expm1(-(double)size / 4096);
+    assert_true(fabs((double)samples - p * runs) < 5 * sqrt(runs * p * (1 - p)));
 }
 
 static void stays_unbiased_while_intervals_change(void **state)
@@ -369,6 +391,7 @@ int main(void)
         cmocka_unit_test(weighs_like_the_exact_formula),
         cmocka_unit_test(counts_on_while_idle),
         cmocka_unit_test(notices_a_shorter_interval),
+        cmocka_unit_test(samples_by_the_rule_that_weighs),
         cmocka_unit_test(stays_unbiased_while_intervals_change),
 #if defined(__x86_64__)
         cmocka_unit_test(gaps_do_not_add_up_in_handlers),

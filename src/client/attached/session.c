@@ -67,7 +67,7 @@ static int set_up(const struct attached_params *params)
 
 static void start_session(const struct attached_params *params)
 {
-    adaptive_begin((struct sampler_rule){params->interval_bytes, params->certain_bytes});
+    adaptive_begin((struct sampler_rule){params->interval_bytes, params->certain_bytes, 0});
     client.control = (struct ring_control *)params->ring;
     client.threads = (struct ring_thread *)(params->ring + RING_THREADS_OFFSET);
     client.heap_lines = (struct ring_thread *)(params->ring + RING_HEAP_LINES_OFFSET);

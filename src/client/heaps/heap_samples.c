@@ -83,9 +83,7 @@ static bool account_allocation(uint32_t id, uint64_t allocation, uint64_t size, 
     if (!weighed) {
         uint32_t doublings = heap_doublings(thread, id, drawn_by);
         struct sampler_rule next = heap_rule(heap, doublings);
-        bool sampled = sampler_count(line, pending, size, &rule, &next);
-        line->rule = (uint16_t)doublings;
-        if (!sampled)
+        if (!sampler_count(line, pending, size, &rule, &next))
             return false;
     }
     if (!weighed && !nested)

@@ -159,7 +159,7 @@ void heap_begin(uint32_t id)
     heap->rule = (struct sampler_rule){0};
     if (number == HEAP_INTERVALS_MAX || (!heap->of_ranges && init_live_set(heap, interval) != 0))
         return;
-    heap->rule = (struct sampler_rule){interval, sampling_certain_bytes(interval)};
+    heap->rule = sampler_rule_of(interval, 0);
     memset(heap->interval_numbers, 0, sizeof(heap->interval_numbers));
     heap->interval_numbers[0] = HEAP_INTERVALS_FIRST + number;
     store_release(&client.process->heap_states[id], HEAP_CHANGED);

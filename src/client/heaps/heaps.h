@@ -92,8 +92,7 @@ static inline struct sampler_rule heap_rule(const struct AHeapInfo *heap, uint32
 {
     if (likely(doublings == 0))
         return heap->rule;
-    uint64_t interval_bytes = adaptive_interval(heap->rule.interval_bytes, doublings);
-    return (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+    return sampler_rule_of(adaptive_interval(heap->rule.interval_bytes, doublings), doublings);
 }
 
 /* The slow halves of reports. Return whether the allocation was sampled; whether the freed one was.

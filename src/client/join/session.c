@@ -103,8 +103,7 @@ static int shake_hands(const char *socket_path, enum handshake_origin origin)
     if (adaptive_is_limited())
         live_set_may_become_sparse(&sample_live_set);
     ring_writer_begin();
-    adaptive_begin(
-        (struct sampler_rule){reply.interval_bytes, sampling_certain_bytes(reply.interval_bytes)});
+    adaptive_begin(sampler_rule_of(reply.interval_bytes, 0));
     session_socket = socket_path;
     client.start_ms = reply.start_ms;
     client.block_timeout_us = reply.block_client_timeout_us;

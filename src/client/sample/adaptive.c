@@ -54,7 +54,7 @@ bool adaptive_change(struct ring_thread *thread, uint32_t index)
     record->index = index;
     if (!ring_writer_commit(thread, record, RECORD_INTERVAL))
         return false;
-    rules[index] = (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes)};
+    rules[index] = sampler_rule_of(interval_bytes, index);
     if (adaptive_is_limited())
         live_set_expect_few(&sample_live_set, index > 0);
     store_release(&client.process->interval_index, index);

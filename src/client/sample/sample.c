@@ -521,10 +521,7 @@ static void account_allocation(const void *memory, size_t size, bool nested,
     if (unlikely(client_is_python(size)))
         return;
     uint32_t drawn_by = thread->rule, index = adaptive_index();
-    bool sampled =
-        sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index));
-    thread->rule = (uint16_t)index;
-    if (!sampled) {
+    if (!sampler_count(thread, pending, size, adaptive_rule(drawn_by), adaptive_rule(index))) {
         if (likely(!nested))
             adaptive_serve(thread);
         return;

@@ -114,6 +114,7 @@ void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uin
 {
     begin_counting(thread, pending);
     thread->random = seed;
+    thread->rule = (uint16_t)rule->number;
     load_gap(thread, load_relaxed(&thread->bytes_left), next_gap(thread, rule), rule);
     end_counting(pending);
 }
@@ -154,12 +155,18 @@ bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uin
     bool overdrawn = (int64_t)left < 0 && -left > thread->gap_rest;
     uint64_t gap = overdrawn ? 0 : left + thread->gap_rest;
     uint64_t weighed = size > 0 ? size : 1;
+    /* A signal handler that allocated after the caller had read thread->rule has drawn the gap by
+     * another one. */
+    bool redrawn = thread->rule != rule->number;
+    if (unlikely(redrawn))
+        gap = next_gap(thread, rule);
     bool sampled = size >= rule->certain_bytes || weighed > gap;
 
     add_call(thread, pending, size, sampled);
     /* A gap has no memory: what is left of it may be drawn anew by another rule, for reasons that
      * do not depend on its end. */
-    if (sampled || rule->interval_bytes != next->interval_bytes)
+    thread->rule = (uint16_t)next->number;
+    if (sampled || redrawn || rule->interval_bytes != next->interval_bytes)
         load_gap(thread, left, next_gap(thread, next), next);
     else
         load_gap(thread, left, gap - weighed, rule);

@@ -10,13 +10,21 @@
 #include <stdint.h>
 
 #include "wire/ring.h"
+#include "wire/sampling.h"
 
 struct sampler_rule {
     uint64_t interval_bytes; /* of the session (trace/config/trace_config.h has its default) */
     uint64_t certain_bytes;  /* sampling_certain_bytes(interval_bytes) */
+    uint32_t number;         /* of the interval: how often the session's was doubled */
 };
 
-/* Seed a thread's sampler and draw its first gap. The line's totals stay. */
+/* Return the rule with this interval. */
+static inline struct sampler_rule sampler_rule_of(uint64_t interval_bytes, uint32_t number)
+{
+    return (struct sampler_rule){interval_bytes, sampling_certain_bytes(interval_bytes), number};
+}
+
+/* Seed a thread's sampler and draw its first gap by the rule. The line's totals stay. */
 void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uint64_t seed,
                    const struct sampler_rule *rule);
 
@@ -24,9 +32,9 @@ void sampler_start(struct ring_thread *thread, struct ring_pending *pending, uin
 void sampler_inherit(struct ring_thread *thread, struct ring_pending *pending);
 
 /* Count one allocation of size bytes that the hot path did not count. Return whether it is sampled;
- * it is then pending. `rule` drew the thread's present gap, and `next` is in force: it draws the
- * next gap, or what is left of the present one if it differs. So the caller notes it in any case.
- */
+ * it is then pending. `rule` is that of thread->rule as the caller saw it, by which the allocation
+ * is sampled; `next` is in force: it draws the next gap, or what is left of the present one if it
+ * differs, and thread->rule is set to it. */
 bool sampler_count(struct ring_thread *thread, struct ring_pending *pending, uint64_t size,
                    const struct sampler_rule *rule, const struct sampler_rule *next);
 

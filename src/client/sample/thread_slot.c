@@ -260,12 +260,11 @@ static void open_account(struct ring_thread *thread, uint32_t tid)
     thread->samples = 0;
     thread->in_ring = 0;
     thread->inside = 0;
-    thread->rule = (uint16_t)adaptive_index();
     uint64_t seed = client.seed ^ ((uint64_t)tid << 32);
     uint32_t state = client_state();
     if (state == CLIENT_ACTIVE || state == CLIENT_LISTENED)
         sampler_start(thread, &client.pending[number], sampler_random(&seed),
-                      adaptive_rule(thread->rule));
+                      adaptive_rule(adaptive_index()));
     else
         sampler_idle(thread, &client.pending[number], 0, 0);
     store_release(&owners[number], tid);
