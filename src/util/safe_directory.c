@@ -291,8 +291,10 @@ void safe_directory_put_random(char *name)
     /* Names need not be secret: the caller creates the entry with O_EXCL or mkdir(). */
     if (getrandom(random, sizeof(random), GRND_NONBLOCK) < 0)
         random[0] = (unsigned char)getpid();
+    /* The last one is no small letter: a name that a user chooses for a purpose is a word. */
     for (size_t i = 0; i < sizeof(random); i++)
-        *at++ = letters[random[i] % (sizeof(letters) - 1)];
+        *at++ = i < sizeof(random) - 1 ? letters[random[i] % (sizeof(letters) - 1)]
+                                       : letters[26 + random[i] % (sizeof(letters) - 27)];
     *at = '\0';
 }
 

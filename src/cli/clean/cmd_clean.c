@@ -31,7 +31,6 @@ static const char help[] =
     "Exit code: 0, also if there is nothing or the answer is no; 1 if something could not be\n"
     "removed, 2 for wrong usage.\n";
 
-#define RANDOM_CHARACTERS 6u
 #define FILES_MAX 100000u /* of a directory */
 #define OLDER_MS_MAX (UINT64_C(100) * 365 * 86400 * 1000)
 
@@ -55,10 +54,12 @@ static const struct option_entry options[] = {
 /* A directory of ours whose files may go. */
 struct remnant {
     char *path;
-    int fd;
+    dev_t device;
+    ino_t inode;
     uint64_t bytes, files;
     time_t written; /* last */
-    bool is_cache;  /* the directory itself stays */
+    bool has_trace;
+    bool is_cache; /* the directory itself stays */
 };
 
 struct remnants {
@@ -68,69 +69,64 @@ struct remnants {
 
 /* --- what there is --- */
 
-/* Call `visit` for each regular file in a directory. Return false if there is anything else in it,
- * which we did not write. */
-static bool visit_files(int fd,
-                        void (*visit)(void *context, int fd, const char *name,
-                                      const struct stat *status),
-                        void *context)
+typedef void visit_fn(void *context, int fd, const char *name, const struct stat *status);
+
+/* Call `visit` for each file in a directory. Return false, perhaps after some, if there is anything
+ * in it that a recording does not write; in the cache, that is no file. */
+static bool visit_files(int fd, bool is_cache, visit_fn *visit, void *context)
 {
     int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = copy < 0 ? NULL : fdopendir(copy);
     const struct dirent *entry;
-    bool has_files_only = directory != NULL;
+    bool has_own_only = directory != NULL;
     if (directory == NULL && copy >= 0)
         close(copy);
-    for (size_t i = 0; directory != NULL && (entry = readdir(directory)) != NULL; i++) {
+    for (size_t i = 0; has_own_only && (entry = readdir(directory)) != NULL; i++) {
         struct stat status;
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
             continue;
-        if (i >= FILES_MAX || fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) < 0 ||
-            !S_ISREG(status.st_mode))
-            has_files_only = false;
-        else
+        has_own_only = i < FILES_MAX && (is_cache || output_is_own_file(entry->d_name)) &&
+                       fstatat(fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       S_ISREG(status.st_mode);
+        if (has_own_only)
             visit(context, fd, entry->d_name, &status);
     }
     if (directory != NULL)
         closedir(directory);
-    return has_files_only;
+    return has_own_only;
 }
 
 static void count_file(void *context, int fd, const char *name, const struct stat *status)
 {
     (void)fd;
-    (void)name;
     struct remnant *remnant = context;
     remnant->bytes += (uint64_t)status->st_size;
     remnant->files++;
+    remnant->has_trace |= strcmp(name, "raw-trace") == 0;
     if (status->st_mtime > remnant->written)
         remnant->written = status->st_mtime;
 }
 
-/* Add the directory, which is closed if it is left out. */
 static void add(struct remnants *remnants, const char *path, int fd, bool is_cache,
                 const struct request *request)
 {
-    struct remnant remnant = {.path = strdup(path), .fd = fd, .is_cache = is_cache};
+    struct remnant remnant = {.path = strdup(path), .is_cache = is_cache};
     struct stat status;
     bool is_ours = remnant.path != NULL && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
-                   visit_files(fd, count_file, &remnant);
-    if (is_ours && remnant.files == 0)
-        remnant.written = status.st_mtime;
-    bool is_old = is_ours && remnant.written <= time(NULL) - (time_t)(request->older_ms / 1000);
-    if (!is_old || (is_cache && remnant.files == 0) ||
-        ARRAY_ADD(&remnants->items, &remnants->count, &remnants->capacity, remnant) < 0) {
-        free(remnant.path);
-        close(fd);
+                   visit_files(fd, is_cache, count_file, &remnant) &&
+                   (is_cache ? remnant.files > 0 : remnant.has_trace);
+    if (is_ours) {
+        remnant.device = status.st_dev;
+        remnant.inode = status.st_ino;
     }
+    if (!is_ours || remnant.written > time(NULL) - (time_t)(request->older_ms / 1000) ||
+        ARRAY_ADD(&remnants->items, &remnants->count, &remnants->capacity, remnant) < 0)
+        free(remnant.path);
 }
 
-/* Return whether we chose the name. That of the link to the latest profile is longer. */
-static bool is_temporary(const char *name)
+static int open_directory(int parent, const char *name)
 {
-    size_t length = strlen(OUTPUT_TEMPORARY_PREFIX);
-    return strncmp(name, OUTPUT_TEMPORARY_PREFIX, length) == 0 &&
-           strlen(name) == length + RANDOM_CHARACTERS;
+    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 static void find_profiles(struct remnants *remnants, const struct request *request)
@@ -138,26 +134,19 @@ static void find_profiles(struct remnants *remnants, const struct request *reque
     const char *place = output_temporary_directory();
     DIR *directory = opendir(place);
     const struct dirent *entry;
-    struct held_directories held;
-    held_directories_find(&held);
     while (directory != NULL && (entry = readdir(directory)) != NULL) {
         char path[PATH_MAX];
-        struct stat status;
-        if (!is_temporary(entry->d_name))
-            continue;
-        int fd = openat(dirfd(directory), entry->d_name,
-                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        int fd = output_is_temporary_name(entry->d_name)
+                     ? open_directory(dirfd(directory), entry->d_name)
+                     : -1;
         if (fd < 0)
             continue;
         snprintf(path, sizeof(path), "%.3800s/%s", place, entry->d_name);
-        if (fstat(fd, &status) == 0 && held_directories_holder(&held, &status) == 0)
-            add(remnants, path, fd, false, request);
-        else
-            close(fd);
+        add(remnants, path, fd, false, request);
+        close(fd);
     }
     if (directory != NULL)
         closedir(directory);
-    held_directories_clear(&held);
 }
 
 static void find_cache(struct remnants *remnants, const struct request *request)
@@ -170,6 +159,25 @@ static void find_cache(struct remnants *remnants, const struct request *request)
     ssize_t length = readlink(link, path, sizeof(path) - 1);
     path[length > 0 ? length : 0] = '\0';
     add(remnants, path, fd, true, request);
+    close(fd);
+}
+
+/* Take out what somebody is recording to. */
+static void leave_out_held(struct remnants *remnants)
+{
+    struct held_directories held;
+    size_t kept = 0;
+    held_directories_find(&held);
+    for (size_t i = 0; i < remnants->count; i++) {
+        const struct stat status = {.st_dev = remnants->items[i].device,
+                                    .st_ino = remnants->items[i].inode};
+        if (held_directories_holder(&held, &status) == 0)
+            remnants->items[kept++] = remnants->items[i];
+        else
+            free(remnants->items[i].path);
+    }
+    remnants->count = kept;
+    held_directories_clear(&held);
 }
 
 /* --- what happens to it --- */
@@ -221,26 +229,28 @@ static void remove_file(void *context, int fd, const char *name, const struct st
         *code = -errno;
 }
 
-/* Remove the files, and then the directory if it is still the same one. */
+/* Remove the files, and then the directory, if it is still the one that was listed. */
 static int remove_remnant(const struct remnant *remnant)
 {
-    int code = 0;
-    struct stat own, there;
-    if (!visit_files(remnant->fd, remove_file, &code) && code == 0)
+    int code = 0, fd = open_directory(AT_FDCWD, remnant->path);
+    struct stat status;
+    if (fd < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (fstat(fd, &status) < 0 || status.st_dev != remnant->device ||
+        status.st_ino != remnant->inode)
+        code = -ESTALE;
+    else if (!visit_files(fd, remnant->is_cache, remove_file, &code) && code == 0)
         code = -ENOTEMPTY;
-    if (code < 0 || remnant->is_cache)
-        return code;
-    if (fstat(remnant->fd, &own) < 0 || lstat(remnant->path, &there) < 0 ||
-        own.st_dev != there.st_dev || own.st_ino != there.st_ino || rmdir(remnant->path) < 0)
-        return errno != 0 ? -errno : -ESTALE;
-    return 0;
+    close(fd);
+    if (code == 0 && !remnant->is_cache && rmdir(remnant->path) < 0)
+        code = -errno;
+    return code;
 }
 
 static int remove_all(const struct remnants *remnants)
 {
     int result = VERB_DONE;
     for (size_t i = 0; i < remnants->count; i++) {
-        errno = 0;
         int code = remove_remnant(&remnants->items[i]);
         if (code == 0)
             continue;
@@ -266,6 +276,7 @@ int cmd_clean(int argc, char **argv)
     }
     find_profiles(&remnants, &request);
     find_cache(&remnants, &request);
+    leave_out_held(&remnants);
     if (remnants.count > 0)
         qsort(remnants.items, remnants.count, sizeof(*remnants.items), compare_written);
     uint64_t bytes = list(&remnants);
@@ -273,12 +284,12 @@ int cmd_clean(int argc, char **argv)
     if (remnants.count == 0)
         format_printf(stdout, "There is nothing to remove: no profile in %s%s, and no symbols.\n",
                       output_temporary_directory(), request.older_ms > 0 ? " is so old" : "");
-    else if (is_confirmed(&request, bytes))
+    else if (is_confirmed(&request, bytes)) {
+        leave_out_held(&remnants);
         code = remove_all(&remnants);
-    for (size_t i = 0; i < remnants.count; i++) {
-        free(remnants.items[i].path);
-        close(remnants.items[i].fd);
     }
+    for (size_t i = 0; i < remnants.count; i++)
+        free(remnants.items[i].path);
     free(remnants.items);
     return verb_end_output("list", code);
 }

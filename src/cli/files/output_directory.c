@@ -2,6 +2,7 @@
 /* Creates, names and finds the output directories of profiles, and writes their pprof files. */
 #include "cli/files/output_directory.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,25 @@
 #define PPROF_THREADS_MAX 16
 /* One file with so few callsites is packed in less than 1 ms. */
 #define SMALL_CALLSITES 4096u
+
+bool output_is_temporary_name(const char *name)
+{
+    size_t length = strlen(OUTPUT_TEMPORARY_PREFIX), random = strlen("XXXXXX");
+    return strncmp(name, OUTPUT_TEMPORARY_PREFIX, length) == 0 && strlen(name) == length + random &&
+           !islower((unsigned char)name[length + random - 1]);
+}
+
+bool output_is_own_file(const char *name)
+{
+    static const char *const names[] = {"raw-trace", "symbols", "deobfuscation-packets",
+                                        "symbolized-trace", "memory_infra.json.gz"};
+    static const char pprof[] = ".pb.gz";
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return length > strlen(pprof) && strcmp(name + length - strlen(pprof), pprof) == 0;
+}
 
 const char *output_temporary_directory(void)
 {

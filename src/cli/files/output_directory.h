@@ -27,6 +27,13 @@ int output_create(struct output *output, const char *wanted, struct error *error
  * random characters. */
 #define OUTPUT_TEMPORARY_PREFIX "heap_profile-"
 
+/* Return whether it is such a name (safe_directory_put_random()), and no word of a user's, as in
+ * heap_profile-before. */
+bool output_is_temporary_name(const char *name);
+
+/* Return whether a recording writes files of this name into its directory. */
+bool output_is_own_file(const char *name);
+
 /* Return where they are: TMPDIR, or /tmp. */
 const char *output_temporary_directory(void);
 

@@ -52,14 +52,6 @@ static void add(struct recents *recents, const char *path)
     close(fd);
 }
 
-/* Return whether this is a name that heap_profile chose: not that of the latest profile's link. */
-static bool is_chosen_name(const char *name)
-{
-    static const char prefix[] = OUTPUT_TEMPORARY_PREFIX;
-    return strncmp(name, prefix, sizeof(prefix) - 1) == 0 &&
-           strlen(name) == sizeof(prefix) - 1 + sizeof("XXXXXX") - 1;
-}
-
 static void scan(struct recents *recents, const char *place)
 {
     DIR *directory = opendir(place);
@@ -71,7 +63,7 @@ static void scan(struct recents *recents, const char *place)
            recents->count - before < FOUND_MAX) {
         char path[PATH_MAX];
         names++;
-        if (is_chosen_name(entry->d_name) &&
+        if (output_is_temporary_name(entry->d_name) &&
             snprintf(path, sizeof(path), "%s/%s", place, entry->d_name) < PATH_MAX)
             add(recents, path);
     }
