@@ -1174,14 +1174,18 @@ def test_clean():
         run([TOOL, "host", "-i", "1", "--", "true"], env=own)
     profiles = left_of_runs(place)
     check(len(profiles) == 2, f"{profiles}")
-    # What is not ours, or not only ours, stays.
-    os.mkdir(os.path.join(place, "heap_profile-Abc123"))
-    os.mkdir(os.path.join(place, "heap_profile-Abc123", "directory"))
-    os.symlink(at("home"), os.path.join(place, "heap_profile-Link12"))
-    os.mkdir(os.path.join(place, "heap_profile-of-mine"))
+    # What is not ours, or not only ours, stays: an empty directory, one with another file, one whose name is a user's
+    # word, a link.
+    others = [os.path.join(place, f"heap_profile-{name}") for name in ("Empty1", "AbcDE2", "before", "Link12", "of-mine")]
+    os.mkdir(others[0])
+    run([TOOL, "host", "-i", "1", "-o", others[1], "--", "true"], env=own)
+    run([TOOL, "host", "-i", "1", "-o", others[2], "--", "true"], env=own)
+    open(os.path.join(others[1], "notes.txt"), "w").close()
+    os.symlink(at("home"), others[3])
+    os.mkdir(others[4])
     listed = clean(stdin=b"y\n")
     check(all(name.encode() in listed.stdout for name in profiles) and b"--yes removes it" in listed.stdout, f"{listed.stdout!r}")
-    check(b"Abc123" not in listed.stdout and b"Link12" not in listed.stdout and b"of-mine" not in listed.stdout, f"{listed.stdout!r}")
+    check(not any(path.encode() in listed.stdout for path in others), f"{listed.stdout!r}")
     check(b"There is nothing" in clean("--older", "1h", "--yes").stdout, "younger ones are removed")
     old = time.time() - 7200
     for name in os.listdir(os.path.join(place, profiles[0])):
@@ -1196,7 +1200,8 @@ def test_clean():
     holder.stdout.readline()
     expect(clean("--yes"), 0, "--yes")
     left = left_of_runs(place)
-    check(len(left) == 4 and profiles[1] not in left, f"while one records: {left}")
+    check(len(left) == len(others) + 1 and profiles[1] not in left, f"while one records: {left}")
+    check(all(os.path.lexists(path) for path in others) and len(os.listdir(others[1])) > 1, f"{left}")
     holder.communicate()
     check(holder.returncode == 0, f"the recording ended with {holder.returncode}")
     check(run([TOOL, "report"], env=own).status == 0, "its profile is damaged")
@@ -1227,6 +1232,30 @@ def test_sentences():
         check(all(words in said for words in wanted), f"{script}: {said!r} lacks one of {wanted}")
         check(not any(words in said for words in unwanted), f"{script}: {said!r} has one of {unwanted}")
         shutil.rmtree(at("said"))
+    # What was allocated before the profile is none of its business, and the program goes on.
+    program = subprocess.Popen([commanded], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def command(line):
+        program.stdin.write(line)
+        program.stdin.flush()
+        program.stdout.readline()
+    command(b"hold 10 1000\n")
+    profiler = subprocess.Popen([TOOL, "-p", str(program.pid), "-i", "1", "-o", at("said")], env={**os.environ, **TEMPORARY},
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    profiler.stderr.readline()  # it profiles
+    command(b"hold 100 100000\n")
+    command(b"drop\n")
+    profiler.send_signal(signal.SIGINT)
+    profiler.communicate()
+    program.communicate()
+    said = sentences_of(at("said"))
+    check("When the profile ended, it had freed everything that it allocated since the profile began." in said, said)
+    check("The peak was 10.0 MB, " in said and " after the profile began: " in said, said)
+    shutil.rmtree(at("said"))
+    # A file of stacks alone has one moment, and neither an end nor a peak.
+    with open(at("stacks.collapsed"), "w") as file:
+        file.write("main;a;b 1000\nmain;c 500\n")
+    said = tool("report", at("stacks.collapsed")).stdout.decode()
+    check("1.50 kB ± unknown is live: b holds 66.7 % of it, c 33.3 %." in said and "the end" not in said.split("\n\n")[1], said)
     # The table below is of the view that they speak of.
     run([TOOL, "host", "-q", "-i", "1", "-o", at("said"), "--", commanded], env=TEMPORARY, stdin=b"hold 100 100000\ndrop\n")
     for options, title in ([], "Bytes live at the peak"), (["--view", "space"], "Bytes live\n"), (["--tree"], "Bytes live at the peak"):

@@ -15,9 +15,8 @@
 
 /* A peak that is higher than the live memory by less is no news. */
 #define PEAK_NEWS 1.02
-/* The timeline saw the peak if one of its points has so much of it. */
-#define PEAK_SEEN 0.9
-/* Churn: so many times the peak, in so many calls. */
+/* A program that allocates at least so many times its peak, in at least so many calls, is said to
+ * churn. */
 #define CHURN_TIMES 20
 #define CHURN_CALLS 100000
 /* Memory that the heaps do not explain: more than this, and more than a third of the RSS. */
@@ -129,62 +128,76 @@ static bool holds_much(const struct printer *printer)
            EXPORT_SPACE;
 }
 
+/* Return whether the process exited, and the dump is its last. */
+static bool has_exited(const struct printer *printer)
+{
+    return printer->dump->final && printer->heap->status.exit_status >= 0;
+}
+
 /* Print what the program had not freed at its end, beside what its run time keeps. What no sample
- * shows may be live, too. */
+ * shows may be live, too, and so may what was allocated before the profile. */
 static void print_rest(const struct printer *printer)
 {
+    if (export_view_is_unknown(printer->heap, EXPORT_SPACE))
+        return;
     const struct estimate_shown total =
         estimate_total(printer->heap, printer->dump, EXPORT_SPACE, false);
     double pools = first_view_pools(printer->profile, printer->stacks.folding, printer->dump);
-    double own = total.value - pools, most = total.interval.high - pools;
+    double own = fmax(total.value - pools, 0), most = total.interval.high - pools;
+    bool has_rest = own >= 0.5;
     if (isnan(most))
         return;
-    if (own >= 0.5)
-        fprintf(printer->out, "It had freed all but %s", format_bytes(own).bytes);
+    fputs(has_exited(printer) ? "It had freed " : "When the profile ended, it had freed ",
+          printer->out);
+    if (has_rest)
+        fprintf(printer->out, "all but %s", format_bytes(own).bytes);
     else
-        fputs(most >= 0.5 ? "It had freed nearly everything" : "It had freed everything",
+        fputs(most >= 0.5 ? "nearly everything" : "everything", printer->out);
+    if (!printer->heap->status.from_startup)
+        fputs(has_rest ? " of what it allocated since the profile began"
+                       : " that it allocated since the profile began",
               printer->out);
-    fputs(" at its end", printer->out);
+    fputs(has_exited(printer) ? " at its end" : "", printer->out);
     if (pools >= 0.5)
-        fprintf(printer->out, ", but %s that the run time's libraries keep for themselves",
-                format_bytes(pools).bytes);
-    if (most >= fmax(own, 0) + 0.5)
+        fprintf(printer->out, ", %s %s that the run time's libraries keep for themselves",
+                has_rest ? "and" : "but", format_bytes(pools).bytes);
+    if (most >= own + 0.5)
         fprintf(printer->out, "; up to %s may be live", format_bytes(most).bytes);
     fputs(".\n", printer->out);
 }
 
 static void print_live(const struct printer *printer)
 {
-    const struct profile_dump *dump = printer->dump;
-    bool has_exited = dump->final && printer->heap->status.exit_status >= 0;
+    const struct profile_process *process = &printer->profile->processes[printer->heap->process];
+    bool exited = has_exited(printer);
+    /* Other profilers' files have one moment, and no end. */
+    bool has_end = printer->dump->final && process->timeline_count > 0;
     if (bytes_in(printer, EXPORT_SPACE) < 0.5)
         return;
     print_figure(printer, EXPORT_SPACE);
-    fputs(has_exited    ? " was never freed"
-          : dump->final ? " was live at the end"
-                        : " is live",
+    fputs(exited    ? " was never freed"
+          : has_end ? " was live when the profile ended"
+                    : " is live",
           printer->out);
-    print_holders(printer, EXPORT_SPACE, has_exited ? "allocated" : "holds", "it");
+    print_holders(printer, EXPORT_SPACE, exited ? "allocated" : has_end ? "held" : "holds", "it");
     fputs(".\n", printer->out);
 }
 
-/* Print when the peak was, if the timeline saw it. */
-static void print_peak_time(const struct printer *printer, double peak)
+/* Print when the peak was, if the dump is the one that knows. */
+static void print_peak_time(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
-    const struct profile_process *process = &printer->profile->processes[heap->process];
-    const struct profile_memory_point *highest = NULL;
-    for (size_t i = 0; i < process->timeline_count; i++) {
-        const struct profile_memory_point *point = &process->timeline[i];
-        if (point->boottime_ns > heap->start_boottime_ns &&
-            point->boottime_ns <= printer->dump->boottime_ns &&
-            (highest == NULL || point->heap_bytes > highest->heap_bytes))
-            highest = point;
-    }
-    if (highest == NULL || (double)highest->heap_bytes < PEAK_SEEN * peak)
+    const struct trace_heap_dump *status = &heap->status;
+    const struct profile_dump *dump = printer->dump;
+    if (dump != &heap->dumps[heap->dump_count - 1] || status->peak_timestamp_ns == 0 ||
+        status->peak_timestamp_ns > status->timestamp_ns)
         return;
-    fprintf(printer->out, ", about %s after the start",
-            format_time((double)(highest->boottime_ns - heap->start_boottime_ns) / 1e9).bytes);
+    uint64_t before_ns = status->timestamp_ns - status->peak_timestamp_ns;
+    uint64_t whole_ns = dump->boottime_ns - heap->start_boottime_ns;
+    if (dump->boottime_ns < heap->start_boottime_ns || before_ns > whole_ns)
+        return;
+    fprintf(printer->out, ", %s after %s", format_time((double)(whole_ns - before_ns) / 1e9).bytes,
+            status->from_startup ? "the start" : "the profile began");
 }
 
 static void print_peak(const struct printer *printer)
@@ -199,7 +212,7 @@ static void print_peak(const struct printer *printer)
     }
     fputs("The peak was ", printer->out);
     print_figure(printer, EXPORT_MAX);
-    print_peak_time(printer, peak);
+    print_peak_time(printer);
     print_holders(printer, EXPORT_MAX, "held", "it");
     fputs(".\n", printer->out);
 }
@@ -209,7 +222,7 @@ static void print_growth(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
     const struct profile_dump *first = &heap->dumps[0], *dump = printer->dump;
-    if (dump == first || (dump->final && !holds_much(printer)))
+    if (dump == first || bytes_in(printer, EXPORT_SPACE) < 0.5)
         return;
     const struct estimate_shown now = estimate_total(heap, dump, EXPORT_SPACE, false);
     const struct estimate_shown then = estimate_total(heap, first, EXPORT_SPACE, false);
@@ -223,33 +236,46 @@ static void print_growth(const struct printer *printer)
             format_time((double)(dump->boottime_ns - first->boottime_ns) / 1e9).bytes);
 }
 
+/* Print churn by the highest peak that the samples leave room for. */
 static void print_churn(const struct printer *printer)
 {
     const struct profile_dump *dump = printer->dump;
-    double peak = bytes_in(printer, EXPORT_MAX);
-    if (dump->exact_calls < CHURN_CALLS || peak < 1 ||
-        (double)dump->exact_bytes < CHURN_TIMES * peak)
+    if (export_view_is_unknown(printer->heap, EXPORT_MAX) || dump->exact_calls < CHURN_CALLS)
         return;
-    fprintf(printer->out, "It allocated %s in %s calls, %s times its peak",
+    const struct estimate_shown peak = estimate_total(printer->heap, dump, EXPORT_MAX, false);
+    if (!(peak.interval.high >= 1) || (double)dump->exact_bytes < CHURN_TIMES * peak.interval.high)
+        return;
+    fprintf(printer->out, "It allocated %s in %s calls, %s%s times its peak",
             format_bytes((double)dump->exact_bytes).bytes,
             format_count((double)dump->exact_calls).bytes,
-            format_count((double)dump->exact_bytes / peak).bytes);
+            peak.interval.high > peak.value ? "at least " : "",
+            format_count((double)dump->exact_bytes / peak.interval.high).bytes);
     print_holders(printer, EXPORT_ALLOC_OBJECTS, "made", "the calls");
     fputs(" (--view alloc_objects).\n", printer->out);
 }
 
-/* Return the sum of the peaks of the process's heaps: the most of its memory that they explain. */
-static double peaks_of(const struct profile *profile, uint32_t process)
+/* Sum up the peaks of the process's heaps: the most of its memory that they explain. */
+static double peaks_of(const struct profile *profile, uint32_t process, size_t *heaps)
 {
     double sum = 0;
+    *heaps = 0;
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        if (heap->process == process && heap->dump_count > 0 && !heap->unseen &&
-            !export_view_is_unknown(heap, EXPORT_MAX))
-            sum +=
-                estimate_total(heap, &heap->dumps[heap->dump_count - 1], EXPORT_MAX, false).value;
+        if (heap->process != process || heap->dump_count == 0 || heap->unseen ||
+            export_view_is_unknown(heap, EXPORT_MAX))
+            continue;
+        sum += estimate_total(heap, &heap->dumps[heap->dump_count - 1], EXPORT_MAX, false).value;
+        ++*heaps;
     }
     return sum;
+}
+
+/* Return whether a program's name is this one, perhaps with a version: ruby, ruby3.1, ruby-3.1. */
+static bool is_called(const char *program, const char *name)
+{
+    size_t length = strlen(name);
+    const char *version = program + length;
+    return strncmp(program, name, length) == 0 && version[strspn(version, "0123456789.-")] == '\0';
 }
 
 /* Run times with heaps of their own, and the tool that shows them. */
@@ -259,30 +285,31 @@ static const char *tool_of(const struct profile_process *process)
         const char *name, *words;
     } tools[] = {
         {"node", "of V8's heap, node --heap-prof"},
+        {"nodejs", "of V8's heap, node --heap-prof"},
         {"java", "of Java's heap, jcmd PID GC.class_histogram"},
         {"ruby", "of Ruby's objects, its ObjectSpace"},
     };
     for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
-        if (strncmp(process->name, tools[i].name, strlen(tools[i].name)) == 0)
+        if (is_called(process->name, tools[i].name))
             return tools[i].words;
     return NULL;
 }
 
+/* Print what part of the resident memory the heaps are. That was read a few times a second, and may
+ * have been more between: the part is at most so much. */
 static void print_resident(const struct printer *printer)
 {
-    uint32_t index = printer->heap->process;
-    const struct profile_process *process = &printer->profile->processes[index];
+    const struct profile_heap *heap = printer->heap;
+    const struct profile_process *process = &printer->profile->processes[heap->process];
     const struct process_peak resident = process_memory_peak(process);
-    double rss = (double)resident.bytes, peaks = peaks_of(printer->profile, index);
-    if (resident.bytes == 0 || peaks < 0.5)
+    size_t heaps;
+    double rss = (double)resident.bytes;
+    double peaks = peaks_of(printer->profile, heap->process, &heaps);
+    if (peaks > rss || peaks < 0.5 || printer->dump != &heap->dumps[heap->dump_count - 1])
         return;
-    fprintf(printer->out, "Resident memory reached at least %s", format_bytes(rss).bytes);
-    if (peaks > rss) {
-        fputs(": not all of the heap was in memory.\n", printer->out);
-        return;
-    }
-    fprintf(printer->out, ", of which the heap's peak%s is %s",
-            printer->heap->status.from_startup ? "" : " since the profile began",
+    fprintf(printer->out, "Resident memory reached at least %s, of which the %s%s is at most %s",
+            format_bytes(rss).bytes, heaps > 1 ? "sum of the heaps' peaks" : "heap's peak",
+            heap->status.from_startup ? "" : " since the profile began",
             format_share(100 * peaks / rss).bytes);
     if (rss - peaks > REST_OF_RSS_BYTES && peaks < rss * 2 / 3) {
         fputs("; report --rss shows what the rest is for", printer->out);
