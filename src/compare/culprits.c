@@ -19,7 +19,7 @@ static struct shown_frame shown_frame(const struct profile *profile, uint32_t ca
     return (struct shown_frame){
         .name = (uint64_t)(uintptr_t)frame->name,
         .source_file = is_named ? (uint64_t)(uintptr_t)frame->source_file : frame->mapping,
-        .line = is_named ? frame->line : frame->rel_pc,
+        .line = is_named ? frame->line : frame->function_start,
     };
 }
 

@@ -141,7 +141,7 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
                 mapping == NULL || *mapping->build_id == '\0' ||
                 intern_find(&numbers->builds, mapping->build_id, strlen(mapping->build_id)) != 0;
             function[1] = module;
-            function[2] = known ? frame->rel_pc + 1 : 0;
+            function[2] = known ? frame->function_start + 1 : 0;
         } else if (interpreter_frames_has(profile, frame)) {
             /* Many functions have one name, as "<module>". */
             function[1] =

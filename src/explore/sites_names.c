@@ -108,7 +108,7 @@ int sites_names_function(struct sites_names *names, const struct profile *profil
             frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].build_id;
         parts[0] = 2;
         parts[2] = number_text(names, build_id, strlen(build_id));
-        parts[3] = frame->rel_pc;
+        parts[3] = frame->function_start;
     }
     if (parts[2] == 0)
         return -ENOMEM;

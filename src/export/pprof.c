@@ -179,12 +179,13 @@ static uint64_t put_function(struct pprof *pprof, const struct profile_frame *fr
     return id;
 }
 
-/* Return the id of the function that stands for a frame without a name: one for each address. */
+/* Return the id of the function that stands for a frame without a name: one for each start, or
+ * address. */
 static uint64_t put_nameless(struct pprof *pprof, const struct profile_frame *frame,
                              const struct profile_mapping *mapping)
 {
     char text[256];
-    snprintf(text, sizeof(text), "0x%" PRIx64 " @ %s", frame->rel_pc,
+    snprintf(text, sizeof(text), "0x%" PRIx64 " @ %s", frame->function_start,
              mapping == NULL || *mapping->path == '\0' ? "?" : base_name(mapping->path));
     int64_t name = put_string(pprof, text);
     bool added;

@@ -40,9 +40,9 @@ const char *pprof_reading_text(struct pprof_reading *reading, uint64_t string)
 /* --- mappings --- */
 
 /* Return whether this is the name that our pprof files give to a frame without one, and set its
- * rel_pc. */
+ * function's start. */
 static bool is_nameless(struct pprof_reading *reading, const struct pprof_function *function,
-                        const struct pprof_mapping *mapping, uint64_t *rel_pc)
+                        const struct pprof_mapping *mapping, uint64_t *start)
 {
     char name[NAMELESS_BYTES];
     const char *text, *path = mapping == NULL ? "" : pprof_reading_text(reading, mapping->file);
@@ -51,8 +51,8 @@ static bool is_nameless(struct pprof_reading *reading, const struct pprof_functi
     text = pprof_reading_text(reading, function->name);
     if (strncmp(text, "0x", 2) != 0)
         return false;
-    *rel_pc = strtoull(text, NULL, 16);
-    snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", *rel_pc,
+    *start = strtoull(text, NULL, 16);
+    snprintf(name, sizeof(name), "0x%" PRIx64 " @ %s", *start,
              *path == '\0' ? "?" : base_name(path));
     return strcmp(name, text) == 0;
 }
@@ -305,7 +305,8 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
                      const struct pprof_function *function, uint32_t line)
 {
     const struct pprof_mapping *mapping = mapping_of(reading, location);
-    uint64_t rel_pc = location->address, named_pc;
+    uint64_t rel_pc = location->address, start;
+    bool nameless = false;
     uint32_t name = 0, source_file = 0;
     const char *shown = NULL;
     /* The mapping says nothing about an address before it. Of a function it may still be the file.
@@ -314,8 +315,9 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
         mapping = NULL;
     if (mapping != NULL)
         rel_pc = place_in(reading, mapping, location->address);
-    if (function != NULL && is_nameless(reading, function, mapping, &named_pc)) {
-        rel_pc = mapping == NULL ? named_pc : rel_pc;
+    if (function != NULL && is_nameless(reading, function, mapping, &start)) {
+        nameless = true;
+        rel_pc = mapping == NULL ? start : rel_pc;
     } else if (function != NULL) {
         name = take_string(reading, function->system_name);
         source_file = take_string(reading, function->file);
@@ -329,6 +331,8 @@ static int put_frame(struct pprof_reading *reading, const struct pprof_location 
         reading->builder,
         mapping == NULL ? PROFILE_NONE : reading->mappings[mapping - reading->file.mappings],
         rel_pc, name, source_file, line);
+    if (nameless && frame != PROFILE_NONE && start <= rel_pc)
+        reading->builder->profile->frames[frame].function_start = start;
     return add_frame(reading, frame, shown);
 }
 

@@ -111,7 +111,7 @@ const char *profile_frame_label(const struct profile *profile, const struct prof
         return frame->name;
     const char *path = frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
     const char *module = base_name(path);
-    snprintf(buffer, PROFILE_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->rel_pc,
+    snprintf(buffer, PROFILE_LABEL_BYTES, "0x%" PRIx64 " @ %s", frame->function_start,
              *module == '\0' ? "?" : module);
     return buffer;
 }

@@ -41,6 +41,7 @@ struct profile_frame {
     uint32_t line;           /* 0: unknown */
     uint32_t mapping;        /* PROFILE_NONE: none */
     uint64_t rel_pc;
+    uint64_t function_start; /* of a frame without a name, as rel_pc counts; rel_pc if unknown */
     uint32_t symbol_first, symbol_count; /* in profile.symbol_lines, innermost first */
     uint32_t kind;                       /* enum trace_frame_kind */
     const char *kind_name;               /* the trace's name of another kind; "": none */

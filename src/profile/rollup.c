@@ -169,7 +169,7 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
         if (key == ROLLUP_FUNCTION && *frame->name != '\0')
             parts[1] = number_text(&names, &known, frame->name);
         else if (key == ROLLUP_FUNCTION)
-            parts[2] = frame->rel_pc;
+            parts[2] = frame->function_start;
         /* Many functions have one name, as "<module>", in a mapping of them all. */
         if (key == ROLLUP_FUNCTION && interpreter_frames_has(profile, frame))
             parts[2] = number_text(&names, &known, frame->source_file);

@@ -34,7 +34,7 @@
 #define UNFINISHED_SECONDS_MAX 3600
 
 /* Change it with the layout, and with the rules for names. */
-static const char mark[8] = "hpdsym1";
+static const char mark[8] = "hpdsym2";
 
 struct file_header {
     char mark[8];

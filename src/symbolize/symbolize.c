@@ -3,7 +3,8 @@
  * Symbolize one module after the other, so that memory is bounded by the biggest. The sources for
  * an address, in this order: a Breakpad symbol file, DWARF, the symbol table. If the symbol table
  * has a name for DWARF's outermost function, that name is used: it distinguishes the parts into
- * which compilers split functions (foo.cold, foo.constprop.0).
+ * which compilers split functions (foo.cold, foo.constprop.0). Of an address without a name the
+ * unwind table tells where its function starts.
  */
 #include "symbolize/symbolize.h"
 
@@ -212,6 +213,25 @@ static int take_frames(void *context, size_t index, struct source_frame *frames,
     return take_answer(job, index, frames, count);
 }
 
+/* Leave an address without a name. Its function's start is written, if it is known. */
+static int take_nameless(struct job *job, size_t index, const struct elf_image *image)
+{
+    uint64_t address = job->addresses[index], start;
+    bool inside = image->code_count == 0 || elf_image_has_code_at(image, address);
+    enum symbol_reason reason = inside ? SYMBOL_NO_INFORMATION : SYMBOL_OUTSIDE;
+    struct proto_buffer *lines = &job->lines;
+    int result = 0;
+    lines->length = 0;
+    if (inside && image->has_code && job->symbols != NULL &&
+        symbol_file_function_start(job->symbols, address, &start))
+        proto_put_uint(lines, PB_ADDRESS_SYMBOLS_FUNCTION_OFFSET, address - start);
+    if (lines->length > 0)
+        result = put_answer(job, job->relative[index], lines->bytes, lines->length);
+    count_answer(job->result, reason, 0);
+    symbol_answers_add(job->answers, address, reason, 0, lines->bytes, lines->length);
+    return lines->failed ? -ENOMEM : result;
+}
+
 static int take_symbols(struct job *job, const struct elf_image *image)
 {
     int result = 0;
@@ -220,10 +240,7 @@ static int take_symbols(struct job *job, const struct elf_image *image)
         if (job->named[i])
             continue;
         if (name == NULL) {
-            bool inside = image->code_count == 0 || elf_image_has_code_at(image, job->addresses[i]);
-            enum symbol_reason reason = inside ? SYMBOL_NO_INFORMATION : SYMBOL_OUTSIDE;
-            count_answer(job->result, reason, 0);
-            symbol_answers_add(job->answers, job->addresses[i], reason, 0, NULL, 0);
+            result = take_nameless(job, i, image);
             continue;
         }
         struct source_frame frame = {.function = name};
@@ -554,6 +571,8 @@ static int find_file(const struct trace_module *module, struct symbol_finder *fi
 static int take_guarded(void *context)
 {
     struct job *job = context;
+    if (job->module->count == 0)
+        return 0;
     int code = find_file(job->module, job->finder, &job->result->found);
     if (code == 0)
         code = take_pending(job);

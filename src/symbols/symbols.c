@@ -36,6 +36,7 @@
 
 #include "symbols/debugdata.h"
 #include "symbols/elf_source.h"
+#include "symbols/function_starts.h"
 #include "symbols/near_symbols.h"
 #include "symbols/symbol_ranges.h"
 #include "symbols/symbol_table.h"
@@ -56,7 +57,9 @@ struct symbol_file {
     bool is_passed;           /* the caller passed descriptors: no other file is opened */
     int debug_fd;
     Elf *elfs[SYMBOL_SOURCES];
-    void *debugdata;       /* .gnu_debugdata, unpacked */
+    void *debugdata; /* .gnu_debugdata, unpacked */
+    struct function_starts starts;
+    bool has_starts;       /* they were read */
     char **stripped_names; /* names without their "@VERSION" */
     size_t stripped_count, stripped_capacity;
 };
@@ -217,6 +220,7 @@ void symbol_file_close(struct symbol_file *file)
     for (size_t i = 0; i < file->stripped_count; i++)
         free(file->stripped_names[i]);
     free(file->stripped_names);
+    function_starts_close(&file->starts);
     for (size_t i = SYMBOL_SOURCES; i-- > 0;) {
         if (file->elfs[i] != file->source.elf)
             elf_end(file->elfs[i]);
@@ -263,4 +267,12 @@ int symbol_file_names(struct symbol_file *file, const uint64_t *addresses, size_
     symbol_ranges_free(&ranges);
     free(near.items);
     return result;
+}
+
+bool symbol_file_function_start(struct symbol_file *file, uint64_t address, uint64_t *start)
+{
+    if (!file->has_starts)
+        function_starts_open(&file->starts, file->elfs[0]);
+    file->has_starts = true;
+    return function_starts_find(&file->starts, address, start);
 }

@@ -7,6 +7,7 @@
 #ifndef HEAPPROFD_SYMBOLS_SYMBOLS_H
 #define HEAPPROFD_SYMBOLS_SYMBOLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,5 +31,9 @@ void symbol_file_close(struct symbol_file *file);
  * pointer. Return 0, or -ENOMEM without names. */
 int symbol_file_names(struct symbol_file *file, const uint64_t *addresses, size_t count,
                       const char **names);
+
+/* Find the start of the function with the ELF virtual address, by the file's unwind table, which a
+ * stripped file has, too. Return false if there is no entry for it. */
+bool symbol_file_function_start(struct symbol_file *file, uint64_t address, uint64_t *start);
 
 #endif

@@ -78,7 +78,7 @@ def of_report(heap, key="space"):
 
 def label_of(frame):
     """A function's name, or what stands for it."""
-    return frame["name"] or f"0x{frame['rel_pc']:x} @ {os.path.basename(frame['mapping'])}"
+    return frame["name"] or f"0x{frame.get('function_start', frame['rel_pc']):x} @ {os.path.basename(frame['mapping'])}"
 
 
 def same(ours, theirs, what):

@@ -46,8 +46,9 @@ def trace_of(modules, processes=()):
     return field(1, field(10, 1) + field(13, 1) + field(12, interned) + profile)
 
 
-def decode_symbols(data):
-    """Return {(path, build id): {address: [(function, file, line)]}} of ModuleSymbols packets."""
+def decode_symbols(data, starts=None):
+    """Return {(path, build id): {address: [(function, file, line)]}} of ModuleSymbols packets. `starts` gets {address:
+    function's start} of addresses without a name."""
     result = {}
     for number, packet in fields(data):
         assert number == 1
@@ -61,16 +62,23 @@ def decode_symbols(data):
                 elif number == 2:
                     build_id = value
                 elif number == 3:
-                    address, lines = 0, []
+                    address, lines, offset = 0, [], None
                     for number, inner in fields(value):
                         if number == 1:
                             address = inner
+                        elif number == 5001:
+                            offset = inner
                         else:
                             line = dict(fields(inner))
                             lines.append((line.get(1, b"").decode(), line.get(2, b"").decode(), line.get(3, 0)))
                     check(address not in table, f"{address:#x} twice")
-                    table[address] = lines
-            result.setdefault((path, build_id), {}).update(table)
+                    check((offset is None) == bool(lines), f"{address:#x}: {lines}, {offset}")
+                    if lines:
+                        table[address] = lines
+                    elif starts is not None:
+                        starts[address] = address - offset
+            if table:
+                result.setdefault((path, build_id), {}).update(table)
     return result
 
 
@@ -977,6 +985,60 @@ def test_debugdata(scene):
                    if line.endswith(" checked"))
     symbols, _, _ = symbolize(scene.directory, [(stripped, build_id_of(whole), [address], 0)])
     check(symbols == {(stripped, build_id_of(whole)): {address: [("checked", "", 0)]}}, f"{symbols}")
+
+
+def entries_of(path):
+    """Return the (start, end) of all functions in a file's unwind table, by readelf."""
+    # It ends with 1 if a debug file is missing.
+    text = subprocess.run(["readelf", "--debug-dump=frames", path], capture_output=True, timeout=100).stdout.decode()
+    return sorted((int(start, 16), int(end, 16)) for start, end in re.findall(r" FDE .*pc=(\w+)\.\.(\w+)", text))
+
+
+def test_function_starts(scene):
+    """Stripped files tell where functions without a name start; a report has a function once, whichever call allocated."""
+    libraries = [line.split()[2] for line in output(["ldd", "/bin/ls"]).decode().splitlines() if " => /" in line]
+    for path in ["/bin/ls", "/usr/bin/env", *libraries]:
+        entries, base, starts = entries_of(path), bias_of(path), {}
+        gaps = [end for (_, end), (start, _) in zip(entries, entries[1:]) if end < start]
+        addresses = sorted({at for start, end in entries[::7] for at in (start, (start + end) // 2, end - 1) if at >= base} |
+                           set(gaps[::7]))
+        for bias in {0, base}:
+            moved = [at - bias for at in addresses] if bias == 0 and base != 0 else addresses
+            shift = base if moved is not addresses else 0
+            symbols, _, _ = symbolize(scene.directory, [(path, build_id_of(path), moved, bias)])
+            starts.clear()
+            decode_symbols(written_symbols(scene), starts)
+            named = symbols.get((path, build_id_of(path)), {})
+            wanted = {}
+            for at in moved:
+                covering = [start for start, end in entries if start <= at + shift < end]
+                if at not in named and covering:
+                    wanted[at] = covering[-1] - shift
+            # A debug file, which libc's symbols may come from, has no code.
+            check(starts == wanted or (not starts and "libc.so" in path), f"{path}: {len(starts)} starts, {len(wanted)} wanted, "
+                                    f"{sorted(starts.items() ^ wanted.items())[:6]}")
+            check(path not in ("/bin/ls", "/usr/bin/env") or len(starts) > 20, f"{path}: {len(starts)} starts")
+    source, program = scene.path("nameless.c"), scene.path("nameless")
+    with open(source, "w") as file:
+        file.write("""
+            #include <stdlib.h>
+            void *volatile kept;
+            __attribute__((noinline)) static void twice(int n) { kept = malloc(n); kept = malloc(n); __asm__(""); }
+            __attribute__((noinline)) static void once(int n) { kept = malloc(n); __asm__(""); }
+            int main(void) { twice(1000); once(1000); return 0; }
+            """)
+    output(["gcc", "-O1", "-o", program, source])
+    names = {parts[2]: int(parts[0], 16) for parts in map(str.split, output(["nm", program]).decode().splitlines()) if len(parts) == 3}
+    output(["strip", program])
+    output([os.path.join(BUILD, "heap_profile"), "host", "--quiet", "-i", "1", "-o", scene.path("stripped"), "--", program])
+    report = lambda *options: output([os.path.join(BUILD, "heap_profile"), "report", *options, scene.path("stripped")]).decode()
+    table = report("--view", "alloc_space").split("Bytes ever allocated")[1].split("\n\n")[0]
+    rows = [line for line in table.splitlines() if " @ nameless < " in line]
+    check(len(rows) == 2 and "2.00 kB" in rows[0] and f"{names['twice']:#x} @ nameless < {names['main']:#x} @ nameless" in rows[0] and
+          "1.00 kB" in rows[1] and f"{names['once']:#x} @ nameless < " in rows[1], f"{rows}")
+    frames = [frame for heap in json.loads(report("--json"))["heaps"] for site in heap["callsites"] for frame in site["frames"]]
+    check({frame["function_start"] for frame in frames if frame["mapping"] == program} >= {names["twice"], names["once"], names["main"]},
+          f"{frames}")
 
 
 def test_load_bias(scene):

@@ -966,7 +966,7 @@ def test_export_json():
     report = json.loads(call(TOOL, "report", "--json", profile).stdout)["heaps"][0]
     sums, alone = {}, {}
     for site in report["callsites"]:
-        stack = tuple((frame["name"] or f"{frame['rel_pc']:#x} @ {os.path.basename(frame['mapping'])}", frame["mapping"])
+        stack = tuple((frame["name"] or f"{frame.get('function_start', frame['rel_pc']):#x} @ {os.path.basename(frame['mapping'])}", frame["mapping"])
                       for frame in site["frames"])
         sums[stack] = sums.get(stack, 0) + site["alloc_space"]["estimate"]
         alone[stack] = None if stack in alone else site

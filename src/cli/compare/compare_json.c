@@ -54,6 +54,8 @@ static void print_frame(struct json_writer *json, const char *key, const struct 
     json_string(json, "mapping",
                 frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path);
     json_unsigned(json, "rel_pc", frame->rel_pc);
+    if (*frame->name == '\0' && frame->function_start != frame->rel_pc)
+        json_unsigned(json, "function_start", frame->function_start);
     if (*frame->source_file != '\0') {
         json_string(json, "file", frame->source_file);
         json_unsigned(json, "line", frame->line);

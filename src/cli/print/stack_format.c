@@ -185,7 +185,7 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
     if (frame->name[0] == '\0') {
         const char *path =
             frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "";
-        fprintf(out, "0x%" PRIx64 " @ ", frame->rel_pc);
+        fprintf(out, "0x%" PRIx64 " @ ", frame->function_start);
         format_print(out, *path != '\0' ? base_name(path) : "unknown code", FORMAT_WORD_WIDTH);
         return;
     }

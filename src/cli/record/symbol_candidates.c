@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects the modules for which a symbol file may add names, and drops the others with a
- * reason. */
+/* Collects the modules for which a file may add names, and drops the others with a reason. Of a
+ * module whose file has no more symbols than the recorder has read, only addresses without a name
+ * are kept: the file tells where their functions start. */
 #include "cli/record/symbol_candidates.h"
 
 #include <errno.h>
@@ -86,22 +87,26 @@ static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module
     return reason;
 }
 
-/* Drop the modules that have a reason, and renumber the others. */
+/* Drop the modules that have a reason, and renumber the others. One whose file was read stays. */
 static int drop_modules(struct symbol_candidates *addresses, struct symbol_finder *finder,
                         uint8_t *reasons)
 {
     struct trace_addresses *found = &addresses->found;
     uint8_t *reason = calloc(found->count + 1, sizeof(*reason));
     uint32_t *now = calloc(found->count + 1, sizeof(*now));
-    int result = reason == NULL || now == NULL ? -ENOMEM : 0;
+    addresses->wants_nameless = calloc(found->count + 1, sizeof(*addresses->wants_nameless));
+    int result = reason == NULL || now == NULL || addresses->wants_nameless == NULL ? -ENOMEM : 0;
     size_t kept = 0;
     for (size_t i = 0; i < found->count && result == 0; i++) {
         reason[i] = reason_of(finder, &found->modules[i]);
-        now[i] = reason[i] == 0 ? (uint32_t)kept : PROFILE_NONE;
-        if (reason[i] == 0)
-            found->modules[kept++] = found->modules[i];
-        else
+        bool is_kept = reason[i] == 0 || reason[i] == 1 + SYMBOL_NO_INFORMATION;
+        now[i] = is_kept ? (uint32_t)kept : PROFILE_NONE;
+        if (!is_kept) {
             free(found->modules[i].path);
+            continue;
+        }
+        addresses->wants_nameless[kept] = reason[i] != 0;
+        found->modules[kept++] = found->modules[i];
     }
     for (size_t i = 0; i < addresses->mapping_count && result == 0; i++) {
         uint32_t module = addresses->module_of[i];
@@ -156,10 +161,11 @@ static int take_addresses(struct symbol_candidates *addresses, const struct prof
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct profile_frame *frame = &profile->frames[i];
-        if (frame->mapping == PROFILE_NONE || addresses->module_of[frame->mapping] == PROFILE_NONE)
+        uint32_t index =
+            frame->mapping == PROFILE_NONE ? PROFILE_NONE : addresses->module_of[frame->mapping];
+        if (index == PROFILE_NONE || (addresses->wants_nameless[index] && *frame->name != '\0'))
             continue;
-        struct trace_module *module =
-            &addresses->found.modules[addresses->module_of[frame->mapping]];
+        struct trace_module *module = &addresses->found.modules[index];
         if (trace_module_add_address(module, frame->rel_pc) < 0 ||
             (*frame->linkage_name != '\0' && module->build_id_length == 0 &&
              trace_module_add_name(module, frame->rel_pc,
@@ -209,5 +215,6 @@ void symbol_candidates_clear(struct symbol_candidates *addresses)
 {
     trace_addresses_clear(&addresses->found);
     free(addresses->module_of);
+    free(addresses->wants_nameless);
     *addresses = (struct symbol_candidates){0};
 }

@@ -67,6 +67,8 @@ static void print_frame(struct json_writer *json, const struct profile *profile,
     json_string(json, "mapping",
                 frame->mapping != PROFILE_NONE ? profile->mappings[frame->mapping].path : "");
     json_unsigned(json, "rel_pc", frame->rel_pc);
+    if (*frame->name == '\0' && frame->function_start != frame->rel_pc)
+        json_unsigned(json, "function_start", frame->function_start);
     if (*kind != '\0')
         json_string(json, "kind", kind);
     if (frame->source_file[0] != '\0') {

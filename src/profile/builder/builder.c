@@ -350,6 +350,7 @@ uint32_t builder_frame_of(struct builder *builder, const struct builder_frame_ke
         .line = frame->line,
         .mapping = frame->mapping,
         .rel_pc = frame->rel_pc,
+        .function_start = frame->rel_pc,
         .kind_name = "",
         .is_unnamed = frame->is_unnamed,
         .has_line = frame->has_line,

@@ -98,7 +98,8 @@ struct builder {
     struct builder_symbol {
         size_t first_line;
         uint32_t line_count;
-        uint32_t kind; /* of the frame, unless it is 0 */
+        uint32_t kind;            /* of the frame, unless it is 0 */
+        uint64_t function_offset; /* of an address without lines, from its function's start */
     } * symbols;
     struct builder_line {
         uint32_t name, source_file, line; /* the first two are string indexes */

@@ -67,6 +67,8 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
             address = field.value;
         if (field.number == PB_ADDRESS_SYMBOLS_KIND)
             symbol.kind = (uint32_t)field.value;
+        if (field.number == PB_ADDRESS_SYMBOLS_FUNCTION_OFFSET)
+            symbol.function_offset = field.value;
         if (field.number != PB_ADDRESS_SYMBOLS_LINES || symbol.line_count == LINES_MAX)
             continue;
         code = take_line(builder, field.span);
@@ -80,9 +82,13 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
     uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
     if (id == 0)
         return builder_fail(builder);
-    /* The last symbol of an address wins. */
-    if (added || !builder->keeps_lines || !has_line(builder, &builder->symbols[id - 1]) ||
-        has_line(builder, &symbol))
+    /* The last symbol of an address wins, but none without a name over one with it. */
+    const struct builder_symbol *last = &builder->symbols[id - 1];
+    bool is_less =
+        !added &&
+        ((last->line_count > 0 && symbol.line_count == 0) ||
+         (builder->keeps_lines && has_line(builder, last) && !has_line(builder, &symbol)));
+    if (!is_less)
         builder->symbols[id - 1] = symbol;
     builder->symbol_count += added;
     return builder_keep(builder, 1 + symbol.line_count);
@@ -137,7 +143,7 @@ static const struct builder_symbol *find_symbol(const struct builder *builder,
     uint64_t key[] = {mapping->path, mapping->build_id, frame->rel_pc};
     uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
     const struct builder_symbol *symbol = id == 0 ? NULL : &builder->symbols[id - 1];
-    return symbol != NULL && symbol->line_count > 0 ? symbol : NULL;
+    return symbol;
 }
 
 static void set_line(struct builder *builder, size_t index, const struct builder_line *line)
@@ -278,7 +284,7 @@ static void keep_symbols(struct builder *builder)
     }
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
-        if (symbol != NULL && first[symbol - builder->symbols]++ == 0)
+        if (symbol != NULL && symbol->line_count > 0 && first[symbol - builder->symbols]++ == 0)
             count += symbol->line_count;
     }
     profile->symbol_lines = calloc(count + 1, sizeof(*profile->symbol_lines));
@@ -296,7 +302,7 @@ static void keep_symbols(struct builder *builder)
     }
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
-        if (symbol == NULL)
+        if (symbol == NULL || symbol->line_count == 0)
             continue;
         profile->frames[i].symbol_first = first[symbol - builder->symbols];
         profile->frames[i].symbol_count = symbol->line_count;
@@ -321,7 +327,9 @@ void builder_apply_symbols(struct builder *builder)
     }
     for (size_t i = 0; i < frames; i++) {
         const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
-        if (symbol == NULL)
+        if (symbol != NULL && symbol->function_offset <= profile->frames[i].rel_pc)
+            profile->frames[i].function_start -= symbol->function_offset;
+        if (symbol == NULL || symbol->line_count == 0)
             continue;
         set_line(builder, i, &builder->symbol_lines[symbol->first_line]);
         if (symbol->kind != 0)

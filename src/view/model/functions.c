@@ -28,7 +28,7 @@ static uint32_t function_of(struct functions *functions, const struct profile *p
     uint64_t key[] = {
         intern_bytes(&functions->texts, module, strlen(module), &added),
         is_named ? intern_bytes(&functions->texts, frame->name, strlen(frame->name), &added) : 0,
-        is_named ? 0 : frame->rel_pc,
+        is_named ? 0 : frame->function_start,
         intern_bytes(&functions->texts, file, strlen(file), &added),
     };
     if (key[0] == 0 || key[3] == 0 || (is_named && key[1] == 0))
