@@ -3,14 +3,16 @@
 #include "symbolize/symbolize.h"
 
 const struct symbol_reason_text symbol_reasons[SYMBOL_REASONS] = {
-    [SYMBOL_NO_BUILD_ID] = {"no_build_id", "no build id", "link it with -Wl,--build-id"},
+    [SYMBOL_NO_BUILD_ID] = {"no_build_id", "no build id",
+                            "name the directory with the file that ran in PERFETTO_BINARY_PATH"},
     [SYMBOL_NO_FILE] = {"no_file", "no file with this build id",
                         "name the directory that has it in PERFETTO_BINARY_PATH"},
     [SYMBOL_OTHER_BUILD] = {"other_build", "the file is another build",
                             "name the directory with the files of the build that ran in "
                             "PERFETTO_BINARY_PATH"},
     [SYMBOL_NO_INFORMATION] = {"no_symbol", "no symbol there",
-                               "install its debug symbols, or build it with -g"},
+                               "build it with -g and keep its symbols, or name the "
+                               "directory that has them in PERFETTO_BINARY_PATH"},
     [SYMBOL_OUTSIDE] = {"outside", "outside the code of the file",
                         "the program generated or loaded the code itself: no file has its name"},
     [SYMBOL_SHRANK] = {"shrank", "the file was truncated while it was read",

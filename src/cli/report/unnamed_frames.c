@@ -13,6 +13,12 @@
 
 #define PATH_WIDTH 60
 
+/* What names a file of the distribution. This server passes requests on to those of Debian, Ubuntu,
+ * Fedora, Arch, openSUSE and others. */
+static const char package_remedy[] =
+    "DEBUGINFOD_URLS=https://debuginfod.elfutils.org heap_profile bundle DIR OUT gets its symbols "
+    "from the distribution; or install its package's debug symbols (-dbgsym, -debuginfo)";
+
 struct collecting {
     const struct profile *profile;
     struct unnamed_modules *unnamed;
@@ -33,9 +39,24 @@ static bool is_imported(const struct profile *profile)
     return false;
 }
 
-static void explain(const struct profile *profile, struct unnamed_module *module, uint32_t kind,
-                    uint8_t known)
+/* Return whether the file at a path is one that a distribution installs, and nobody rebuilds. */
+static bool is_packaged(const char *path)
 {
+    static const char *const places[] = {"/usr/bin/", "/usr/sbin/", "/usr/lib", "/usr/libexec/",
+                                         "/bin/",     "/sbin/",     "/lib"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+        if (strncmp(path, places[i], strlen(places[i])) == 0)
+            return true;
+    return false;
+}
+
+static void explain(const struct profile *profile, struct unnamed_module *module,
+                    const struct profile_frame *frame, uint8_t known)
+{
+    uint32_t kind = frame->kind;
+    /* Its file was read: only that tells where functions start. */
+    if (known == 0 && frame->function_start != frame->rel_pc)
+        known = 1 + SYMBOL_NO_INFORMATION;
     if (module->path[0] == '\0') {
         module->reason = "code in no file";
         module->remedy = "the program generated it, or its file is unknown";
@@ -44,7 +65,10 @@ static void explain(const struct profile *profile, struct unnamed_module *module
         module->remedy = "let the program write /tmp/perf-PID.map or a jitdump: docs/symbols.md";
     } else if (known != 0) {
         module->reason = symbol_reasons[known - 1].text;
-        module->remedy = symbol_reasons[known - 1].remedy;
+        module->remedy = known == 1 + SYMBOL_NO_INFORMATION && module->build_id[0] != '\0' &&
+                                 is_packaged(module->path)
+                             ? package_remedy
+                             : symbol_reasons[known - 1].remedy;
     } else if (module->build_id[0] == '\0') {
         module->reason = is_imported(profile) ? "neither the profile nor the present file has names"
                                               : symbol_reasons[SYMBOL_NO_BUILD_ID].text;
@@ -83,7 +107,7 @@ static uint32_t module_of(struct collecting *at, struct intern_table *ids,
     if (added) {
         struct unnamed_module *module = &at->unnamed->items[at->unnamed->count++];
         *module = (struct unnamed_module){.path = path, .build_id = build_id};
-        explain(at->profile, module, frame->kind,
+        explain(at->profile, module, frame,
                 reasons == NULL || mapping == NULL ? 0 : reasons[frame->mapping]);
     }
     at->unnamed->items[id - 1].frames++;
@@ -207,17 +231,22 @@ void unnamed_print_text(FILE *out, const struct unnamed_modules *unnamed,
     static const char *const of[EXPORT_VIEWS] = {
         "live bytes", "live allocations", "allocated bytes", "allocations", "bytes at the peak"};
     size_t shown = most == 0 || unnamed->count < most ? unnamed->count : most;
+    bool has_packages = false;
     if (shown == 0)
         return;
     fprintf(out, "\nFrames without a name (%% of %s that have one on the stack)\n",
             of[options->view]);
     for (size_t i = 0; i < shown; i++) {
         const struct unnamed_module *module = &unnamed->items[i];
+        bool is_package = module->remedy == package_remedy;
         fprintf(out, "  %5.1f %%  ", share_of(unnamed, module));
         format_print(out, module->path[0] == '\0' ? "[no file]" : module->path, PATH_WIDTH);
-        fprintf(out, ": %zu address%s: %s; %s\n", module->frames, module->frames == 1 ? "" : "es",
-                module->reason, module->remedy);
+        fprintf(out, ": %zu address%s: %s%s%s\n", module->frames, module->frames == 1 ? "" : "es",
+                module->reason, is_package ? "" : "; ", is_package ? "" : module->remedy);
+        has_packages |= is_package;
     }
+    if (has_packages)
+        fprintf(out, "  %s\n", package_remedy);
     if (shown < unnamed->count)
         fprintf(out, "  and %zu more modules: heap_profile report names them\n",
                 unnamed->count - shown);
