@@ -12,10 +12,13 @@ struct shown_frame {
     uint64_t name, source_file, line;
 };
 
-static struct shown_frame shown_frame(const struct profile *profile, uint32_t callsite)
+static struct shown_frame shown_frame(const struct profile *profile,
+                                      const struct folding_step *step)
 {
-    const struct profile_frame *frame = &profile->frames[profile->callsites[callsite].frame];
+    const struct profile_frame *frame = &profile->frames[profile->callsites[step->callsite].frame];
     bool is_named = *frame->name != '\0';
+    if (step->nameless > 0)
+        return (struct shown_frame){.name = step->nameless, .source_file = frame->mapping};
     return (struct shown_frame){
         .name = (uint64_t)(uintptr_t)frame->name,
         .source_file = is_named ? (uint64_t)(uintptr_t)frame->source_file : frame->mapping,
@@ -29,20 +32,14 @@ static uint64_t row_of(struct culprits *culprits, uint32_t callsite, bool *added
     const struct profile *profile = culprits->profile;
     struct {
         uint64_t module, goes_on;
-        struct shown_frame frames[FOLDING_CALLERS + 1];
+        struct shown_frame frames[FOLDING_STEPS_MAX];
     } key = {0};
-    uint32_t head = folding_head(culprits->folding, profile, callsite);
-    uint32_t at = folding_charge(culprits->folding, profile, callsite);
-    size_t used = 0;
-    key.module = profile->frames[profile->callsites[head].frame].mapping;
-    key.frames[used++] = shown_frame(profile, head);
-    if (head == at)
-        at = folding_caller(culprits->folding, profile, at);
-    for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
-        key.frames[used++] = shown_frame(profile, at);
-        at = folding_caller(culprits->folding, profile, at);
-    }
-    key.goes_on = at != PROFILE_NONE;
+    struct folding_row row;
+    folding_row_of(culprits->folding, profile, callsite, &row);
+    key.module = profile->frames[profile->callsites[row.steps[0].callsite].frame].mapping;
+    for (uint32_t i = 0; i < row.count; i++)
+        key.frames[i] = shown_frame(profile, &row.steps[i]);
+    key.goes_on = row.next != PROFILE_NONE;
     return intern_bytes(&culprits->ids, &key, sizeof(key), added);
 }
 

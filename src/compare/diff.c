@@ -229,19 +229,18 @@ static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
     const struct matching_side *side = &work->matching->sides[atom->side];
     const struct profile *profile = atom->profile;
     const struct folding *folding = work->options->foldings[atom->side];
-    uint64_t key[FOLDING_CALLERS + 4] = {0};
-    uint32_t head = folding_head(folding, profile, atom->callsite);
-    uint32_t at = folding_charge(folding, profile, atom->callsite);
+    uint64_t key[2 * FOLDING_STEPS_MAX + 2] = {0};
+    struct folding_row row;
     size_t used = 0;
-    key[used++] = side->modules[profile->callsites[head].frame];
-    key[used++] = side->functions[profile->callsites[head].frame];
-    if (head == at)
-        at = folding_caller(folding, profile, at);
-    for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
-        key[used++] = side->functions[profile->callsites[at].frame];
-        at = folding_caller(folding, profile, at);
+    folding_row_of(folding, profile, atom->callsite, &row);
+    key[used++] = side->modules[profile->callsites[row.steps[0].callsite].frame];
+    for (uint32_t i = 0; i < row.count; i++) {
+        const struct folding_step *step = &row.steps[i];
+        uint32_t frame = profile->callsites[step->callsite].frame;
+        key[used++] = step->nameless > 0 ? side->modules[frame] : side->functions[frame];
+        key[used++] = step->nameless;
     }
-    key[used] = at != PROFILE_NONE;
+    key[used] = row.next != PROFILE_NONE;
     return row_of(work, key, sizeof(key), fresh);
 }
 

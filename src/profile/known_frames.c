@@ -156,7 +156,7 @@ static const struct group groups[] = {
      NULL},
     {{"Perl's interpreter", false}, NONE, LIST("Perl_runops_*", "Perl_pp_entersub"), NULL},
     {{"Ruby's interpreter", false},
-     LIST("libruby*"),
+     LIST("libruby*", "ruby", "ruby2*", "ruby3*"),
      LIST("vm_exec*", "vm_call_*", "rb_vm_exec", "vm_sendish", "rb_ec_exec_node"),
      NULL},
     {{"the C library", false},

@@ -109,7 +109,7 @@ def by_name(callsites, figure):
     those of their file."""
     def function_of(frame):
         file = os.path.basename(frame.get("file", "")) if frame["mapping"] == "[python]" else ""
-        return frame["name"] or frame["rel_pc"], frame["mapping"], file
+        return frame["name"] or frame.get("function_start", frame["rel_pc"]), frame["mapping"], file
 
     sums = {}
     for callsite in callsites:

@@ -28,7 +28,7 @@ def identity(place):
     module = re.sub(r"(\.so)\.\d.*", r"\1", os.path.basename(place["mapping"]))
     if place.get("kind") == "interpreted":
         module = place["file"]  # many files have a function <module>
-    return (CLONES.sub("", place["name"]) if place["name"] else place["rel_pc"], module)
+    return (CLONES.sub("", place["name"]) if place["name"] else place.get("function_start", place["rel_pc"]), module)
 
 
 def sums(callsites, key):

@@ -213,13 +213,20 @@ struct piece {
 };
 
 static void make_piece(struct piece *piece, const struct stack_format *format, uint32_t callsite,
-                       size_t columns, bool module)
+                       size_t columns, bool line, bool module)
 {
     uint32_t frame = format->profile->callsites[callsite].frame;
-    bool lines = format->lines || (format->python_lines &&
-                                   is_in_script(format->profile, &format->profile->frames[frame]));
+    bool lines =
+        line || format->lines ||
+        (format->python_lines && is_in_script(format->profile, &format->profile->frames[frame]));
     rewind(piece->stream);
     stack_format_print_frame(format, frame, columns, lines, module, piece->stream);
+    if (module && format->run_time_frame != 0) {
+        fputs(" (in ", piece->stream);
+        print_function(format, &format->profile->frames[format->run_time_frame - 1], CALLER_COLUMNS,
+                       piece->stream);
+        fputc(')', piece->stream);
+    }
     fputc('\0', piece->stream); /* the previous piece may have been longer */
     piece->columns = fflush(piece->stream) == 0 ? utf8_count(piece->text) : 0;
 }
@@ -236,38 +243,63 @@ static bool put_caller(const struct piece *piece, size_t columns, size_t *used, 
     return fits;
 }
 
-void stack_format_print_row(const struct stack_format *format, uint32_t callsite, FILE *out)
+/* Make the piece for a step of a row: "f", or "(3 frames of libsqlite3)". */
+static void make_step(struct piece *piece, const struct stack_format *format,
+                      const struct folding_step *step, size_t columns, bool line)
 {
     const struct profile *profile = format->profile;
-    uint32_t charged = folding_charge(format->folding, profile, callsite);
-    uint32_t head = folding_head(format->folding, profile, callsite);
+    if (step->nameless == 0) {
+        make_piece(piece, format, step->callsite, columns, line, false);
+        return;
+    }
+    const struct profile_frame *frame = &profile->frames[profile->callsites[step->callsite].frame];
+    const char *module =
+        frame->mapping == PROFILE_NONE ? "" : base_name(profile->mappings[frame->mapping].path);
+    char library[FORMAT_WORD_WIDTH + 1];
+    const char *end = strstr(module, ".so");
+    snprintf(library, sizeof(library), "%.*s",
+             (int)(end != NULL ? end - module : FORMAT_WORD_WIDTH),
+             *module != '\0' ? module : "unknown code");
+    rewind(piece->stream);
+    fprintf(piece->stream, "(%" PRIu32 " frame%s of ", step->nameless,
+            step->nameless == 1 ? "" : "s");
+    format_print(piece->stream, library, FORMAT_WORD_WIDTH);
+    fputs(")", piece->stream);
+    fputc('\0', piece->stream);
+    piece->columns = fflush(piece->stream) == 0 ? utf8_count(piece->text) : 0;
+}
+
+void stack_format_print_row(const struct stack_format *format, uint32_t callsite, FILE *out)
+{
     struct stack_format brief = *format;
     brief.python_lines = false;
     size_t used = 0, width = format->columns;
+    struct folding_row row;
     struct piece piece = {0};
     piece.stream = open_memstream(&piece.text, &piece.length);
     if (piece.stream == NULL)
         return;
-    make_piece(&piece, format, head, 0, true);
+    folding_row_of(format->folding, format->profile, callsite, &row);
+    make_piece(&piece, format, row.steps[0].callsite, 0, format->own_line && row.own == 0, true);
     if (width > 0 && piece.columns > width) /* omit the module before shortening the name */
-        make_piece(&piece, &brief, head, width, false);
+        make_piece(&piece, &brief, row.steps[0].callsite, width, false, false);
     if (piece.text != NULL)
         fputs(piece.text, out);
     used += piece.columns;
-    uint32_t at = head != charged ? charged : folding_caller(format->folding, profile, charged);
-    for (int i = 0; i < FOLDING_CALLERS && at != PROFILE_NONE; i++) {
-        uint32_t next = folding_caller(format->folding, profile, at);
-        size_t reserved = strlen(BEFORE_CALLER) + (next != PROFILE_NONE ? strlen(MORE) : 0);
+    uint32_t i = 1;
+    for (; i < row.count; i++) {
+        bool is_last = i + 1 == row.count && row.next == PROFILE_NONE;
+        size_t reserved = strlen(BEFORE_CALLER) + (is_last ? 0 : strlen(MORE));
         size_t room = width > used + reserved ? width - used - reserved : 1;
         room = room < CALLER_COLUMNS ? room : CALLER_COLUMNS;
-        make_piece(&piece, format, at, width > 0 ? room : 0, false);
+        make_step(&piece, format, &row.steps[i], width > 0 ? room : 0,
+                  format->own_line && row.own == i);
         if (width > 0 && piece.columns > room)
-            make_piece(&piece, &brief, at, room, false);
+            make_step(&piece, &brief, &row.steps[i], room, false);
         if (!put_caller(&piece, width > 0 ? room : SIZE_MAX, &used, out))
             break;
-        at = next;
     }
-    if (at != PROFILE_NONE && (width == 0 || used + strlen(MORE) <= width))
+    if ((i < row.count || row.next != PROFILE_NONE) && (width == 0 || used + strlen(MORE) <= width))
         fputs(MORE, out);
     fclose(piece.stream);
     free(piece.text);
@@ -312,14 +344,23 @@ static uint32_t put_line(const struct stack_format *format, uint32_t at, uint32_
     const struct profile *profile = format->profile;
     struct folded folded = {0};
     const struct known_frames *known;
+    uint32_t first = at;
     while (at != PROFILE_NONE && at != charged &&
            (known = folding_of(format->folding, profile->callsites[at].frame)) != NULL) {
         add_folded(&folded, known);
         at = profile->callsites[at].parent;
     }
     if (folded.frames > 0) {
+        uint32_t run_time = out != NULL && at == charged
+                                ? folding_run_time(format->folding, profile, first)
+                                : PROFILE_NONE;
         if (out != NULL)
             print_folded(&folded, out);
+        if (run_time != PROFILE_NONE) {
+            fputs(": ", out);
+            print_function(format, &profile->frames[profile->callsites[run_time].frame],
+                           CALLER_COLUMNS, out);
+        }
         return at;
     }
     if (out != NULL)

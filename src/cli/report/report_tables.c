@@ -10,12 +10,15 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "cli/report/row_stacks.h"
 #include "profile/partial.h"
 #include "util/ranked.h"
+#include "util/utf8.h"
 
 #define STACK_INDENT "              "
 #define TOP_STACKS 3       /* rows whose stacks are shown whole */
 #define TOP_STACK_LINES 40 /* at most, for each of these stacks */
+#define PARTS_ROOM 20u     /* columns that a row keeps for its function beside where stacks part */
 
 bool printer_is_partial(const struct printer *printer)
 {
@@ -182,9 +185,21 @@ struct callsite_line {
     uint32_t callsite;  /* of the highest-ranking stack in the row */
     struct rollup_values values;
     double rank, highest; /* of all stacks in the row; of that one */
-    size_t stacks;
-    size_t order; /* order of equal ranks */
+    size_t first, stacks; /* in callsite_lines.stacks */
+    size_t order;         /* order of equal ranks */
 };
+
+struct callsite_lines {
+    struct callsite_line *items; /* NULL: no memory */
+    size_t count;
+    struct row_stack *stacks; /* of all lines */
+};
+
+static void free_lines(struct callsite_lines *lines)
+{
+    free(lines->items);
+    free(lines->stacks);
+}
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -214,25 +229,28 @@ static double rank_of(const struct rollup_values *values, int by)
     return estimate_rank(&figure, (enum export_view)by);
 }
 
-/* Merge rows that are printed alike. Return the number left. */
-static size_t merge_lines(struct callsite_line *lines, size_t count)
+/* Merge rows that are printed alike, and list their stacks. */
+static void merge_lines(struct callsite_lines *lines)
 {
+    struct callsite_line *items = lines->items;
     size_t kept = 0;
-    qsort(lines, count, sizeof(*lines), compare_texts);
-    for (size_t i = 0; i < count; i++) {
-        struct callsite_line *last = kept > 0 ? &lines[kept - 1] : NULL;
-        if (last == NULL || !XXH128_isEqual(last->text, lines[i].text)) {
-            lines[kept++] = lines[i];
+    qsort(items, lines->count, sizeof(*items), compare_texts);
+    for (size_t i = 0; i < lines->count; i++) {
+        struct callsite_line *last = kept > 0 ? &items[kept - 1] : NULL;
+        lines->stacks[i] = (struct row_stack){items[i].callsite, items[i].highest};
+        if (last == NULL || !XXH128_isEqual(last->text, items[i].text)) {
+            items[kept] = items[i];
+            items[kept++].first = i;
             continue;
         }
-        rollup_values_add(&last->values, &lines[i].values);
+        rollup_values_add(&last->values, &items[i].values);
         last->stacks++;
-        if (fabs(lines[i].highest) > fabs(last->highest)) {
-            last->highest = lines[i].highest;
-            last->callsite = lines[i].callsite;
+        if (fabs(items[i].highest) > fabs(last->highest)) {
+            last->highest = items[i].highest;
+            last->callsite = items[i].callsite;
         }
     }
-    return kept;
+    lines->count = kept;
 }
 
 /* Return a line for each stack of the dump, with how it is printed. NULL: no memory. */
@@ -269,37 +287,70 @@ static struct callsite_line *list_callsites(const struct printer *printer, int b
 }
 
 /* Return the rows of a table, highest rank first: one for each stack that is printed differently.
- * NULL: no memory. */
-static struct callsite_line *rank_callsites(const struct printer *printer, int by,
-                                            size_t *line_count)
+ * Free them with free_lines(). */
+static struct callsite_lines rank_callsites(const struct printer *printer, int by)
 {
     size_t count = 0, kept = 0;
-    struct callsite_line *lines = list_callsites(printer, by, &count);
-    for (size_t i = 0; i < count; i++)
-        if (lines[i].highest != 0)
-            lines[kept++] = lines[i];
-    count = lines != NULL ? merge_lines(lines, kept) : 0;
-    kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        lines[i].rank = rank_of(&lines[i].values, by);
-        if (fabs(lines[i].rank) >= 0.5)
-            lines[kept++] = lines[i];
+    struct callsite_lines lines = {.items = list_callsites(printer, by, &count)};
+    lines.stacks = calloc(count + 1, sizeof(*lines.stacks));
+    if (lines.items == NULL || lines.stacks == NULL) {
+        free_lines(&lines);
+        return (struct callsite_lines){0};
     }
+    for (size_t i = 0; i < count; i++)
+        if (lines.items[i].highest != 0)
+            lines.items[lines.count++] = lines.items[i];
+    merge_lines(&lines);
+    for (size_t i = 0; i < lines.count; i++) {
+        lines.items[i].rank = rank_of(&lines.items[i].values, by);
+        if (fabs(lines.items[i].rank) >= 0.5)
+            lines.items[kept++] = lines.items[i];
+    }
+    lines.count = kept;
     if (kept > 0)
-        qsort(lines, kept, sizeof(*lines), compare_ranks);
-    *line_count = kept;
+        qsort(lines.items, kept, sizeof(*lines.items), compare_ranks);
     return lines;
 }
 
-static void print_callsites(const struct printer *printer, const struct callsite_line *lines,
-                            size_t count, double total, enum export_view view, size_t top)
+/* Print a row's function and its callers. If it adds up several stacks, its last callers are those
+ * at which they part. Its source line is shown if it is that of them all. */
+static void print_line(const struct printer *printer, const struct callsite_lines *lines,
+                       const struct callsite_line *line)
 {
-    size_t shown = top == 0 || top > count ? count : top;
+    const struct row_stack *stacks = &lines->stacks[line->first];
+    const struct folding *folding = printer->stacks.folding;
+    struct printer to = *printer;
+    char *parts = NULL;
+    size_t length = 0;
+    FILE *text = open_memstream(&parts, &length);
+    bool parting = text != NULL &&
+                   row_stacks_print_parts(folding, printer->profile, stacks, line->stacks, text);
+    if (text != NULL && fclose(text) != 0)
+        parting = false;
+    uint32_t run_time = row_stacks_run_time(folding, printer->profile, stacks, line->stacks);
+    to.stacks.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
+    to.stacks.own_line = row_stacks_have_one_line(folding, printer->profile, stacks, line->stacks);
+    size_t columns = printer->stacks.columns, used = parting ? utf8_count(parts) + 3 : 0;
+    if (columns > 0 && used > 0) {
+        parting = used + PARTS_ROOM <= columns;
+        to.stacks.columns = parting ? columns - used : columns;
+    }
+    stack_format_print_row(&to.stacks, line->callsite, to.out);
+    fprintf(to.out, "%s%s\n", parting ? " < " : "", parting ? parts : "");
+    free(parts);
+    if (printer->options->stacks)
+        stack_format_print_stack(&to.stacks, line->callsite, 0, STACK_INDENT, to.out);
+}
+
+static void print_callsites(const struct printer *printer, const struct callsite_lines *lines,
+                            double total, enum export_view view, size_t top)
+{
+    size_t count = lines->count, shown = top == 0 || top > count ? count : top;
     printer_columns(printer, view, "function < its callers");
     for (size_t i = 0; i < shown; i++) {
-        struct profile_estimate figure = estimate_of_view(&lines[i].values, view);
+        struct profile_estimate figure = estimate_of_view(&lines->items[i].values, view);
         printer_figures(printer, &figure, total, view);
-        print_callsite(printer, lines[i].callsite);
+        print_line(printer, lines, &lines->items[i]);
     }
     if (shown < count)
         fprintf(printer->out, "%10s        (%s more callsite%s; --top 0 shows all)\n", "...",
@@ -349,27 +400,25 @@ static double total_of_lines(const struct printer *printer, const struct callsit
 void printer_callsites(const struct printer *printer, enum export_view view, size_t top,
                        const char *title, bool with_stacks)
 {
-    size_t count = 0;
-    struct callsite_line *lines = rank_callsites(printer, (int)view, &count);
-    if (lines == NULL)
+    struct callsite_lines lines = rank_callsites(printer, (int)view);
+    if (lines.items == NULL)
         return;
-    double total = total_of_lines(printer, lines, count, view);
+    double total = total_of_lines(printer, lines.items, lines.count, view);
     printer_title(printer, title);
-    if (count == 0)
+    if (lines.count == 0)
         fputs("  nothing\n", printer->out);
     else
-        print_callsites(printer, lines, count, total, view, top);
-    if (count > 0 && with_stacks && !printer->options->stacks)
-        print_top_stacks(printer, lines, count, total, view);
-    free(lines);
+        print_callsites(printer, &lines, total, view, top);
+    if (lines.count > 0 && with_stacks && !printer->options->stacks)
+        print_top_stacks(printer, lines.items, lines.count, total, view);
+    free_lines(&lines);
 }
 
 void printer_temporary(const struct printer *printer)
 {
     const struct trace_figures *all = &printer->dump->total;
-    size_t count = 0;
-    struct callsite_line *lines = rank_callsites(printer, BY_TEMPORARY, &count);
-    if (lines != NULL && count > 0) {
+    struct callsite_lines lines = rank_callsites(printer, BY_TEMPORARY);
+    if (lines.count > 0) {
         printer_title(printer, "Temporary allocations");
         fprintf(printer->out,
                 "  %.1f %% of all allocations were freed by their thread before it allocated "
@@ -377,16 +426,16 @@ void printer_temporary(const struct printer *printer)
                 100 * all->temporary_count / fmax(all->allocated_count, 1), "count", "share",
                 "bytes", "mean", "function < its callers");
     }
-    for (size_t i = 0; lines != NULL && i < count && i < PRINTER_SECTION_LINES; i++) {
-        const struct trace_figures *figures = &lines[i].values.figures;
+    for (size_t i = 0; i < lines.count && i < PRINTER_SECTION_LINES; i++) {
+        const struct trace_figures *figures = &lines.items[i].values.figures;
         fprintf(printer->out, "%10s %5.1f%% %10s %9s  ",
                 format_count(figures->temporary_count).bytes,
                 100 * figures->temporary_count / fmax(figures->allocated_count, 1),
                 format_bytes(figures->temporary_bytes).bytes,
                 format_bytes(figures->temporary_bytes / figures->temporary_count).bytes);
-        print_callsite(printer, lines[i].callsite);
+        print_line(printer, &lines, &lines.items[i]);
     }
-    free(lines);
+    free_lines(&lines);
 }
 
 /* --- by thread or function --- */

@@ -60,8 +60,11 @@ static int bound_retained(struct range *range, const struct profile *profile)
         add_callsite(range, &sample->figures, earlier == NULL ? &nothing : &earlier->figures);
     }
     free(before);
-    range->retained_least = fmax(range->retained_least, 0);
-    range->retained_most = fmax(range->retained_most, range->retained_least);
+    /* The total was summed up in another order, and so rounded otherwise. */
+    double allocated = range->to->total.allocated_bytes - range->from->total.allocated_bytes;
+    range->retained_least = fmin(fmax(range->retained_least, 0), fmax(allocated, 0));
+    range->retained_most =
+        fmin(fmax(range->retained_most, range->retained_least), fmax(allocated, 0));
     return 0;
 }
 

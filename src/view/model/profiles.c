@@ -175,6 +175,7 @@ uint32_t view_profiles_holder(struct view_profiles *profiles, const struct stack
                               uint32_t node)
 {
     uint32_t other = STACK_NONE, outermost = STACK_NONE;
+    bool other_is_named = false;
     for (; node != STACK_NONE; node = tree->nodes[node].parent) {
         const struct function *function = &profiles->functions.items[tree->nodes[node].function];
         const struct view_profile *of = view_profiles_of(profiles, function->profile);
@@ -182,8 +183,11 @@ uint32_t view_profiles_holder(struct view_profiles *profiles, const struct stack
         outermost = tree->nodes[node].function;
         if (known == NULL)
             return outermost;
-        if (other == STACK_NONE && !known->allocates)
+        bool is_named = *of->profile->frames[function->frame].name != '\0';
+        if (!known->allocates && (other == STACK_NONE || (!other_is_named && is_named))) {
             other = outermost;
+            other_is_named = is_named;
+        }
     }
     return other != STACK_NONE ? other : outermost;
 }

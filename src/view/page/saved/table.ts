@@ -72,15 +72,21 @@ function sumTree(rows: Row[], of: Uint32Array, tree: StackTree, leaves: Leaves) 
   for (let i = 0; i < leaves.count; i++) addSum(rows[of[tree.function[leaves.node[i]!]!]!]!.self, 0, leaves.sums, i * SUM);
 }
 
-/** Return the function that holds the memory of a stack: the innermost one of the program's own. */
+const NAMELESS = /^0x[0-9a-f]+ @ /;
+
+/** Return the function that holds the memory of a stack: the innermost one of the program's own. Without one, that of
+ * a library that does more than allocate, if possible one with a name. */
 function holderOf(tree: StackTree, functions: SavedFunction[], leaf: number): number {
   let other = NONE;
+  let isNamed = false;
   let outermost = NONE;
   for (let node = leaf; node !== NONE; node = tree.parent[node]!) {
     outermost = tree.function[node]!;
-    const { folded } = functions[outermost]!;
+    const { folded, name } = functions[outermost]!;
     if (folded === undefined) return outermost;
-    if (other === NONE && folded !== "allocates") other = outermost;
+    if (folded === "allocates" || isNamed || (other !== NONE && NAMELESS.test(name))) continue;
+    other = outermost;
+    isNamed = !NAMELESS.test(name);
   }
   return other !== NONE ? other : outermost;
 }
