@@ -207,7 +207,9 @@ static _Noreturn void be_child(const struct request *request, struct answer *ans
         answer->code = read_whole(request->fd, answer->bytes, size);
     else
         answer->code = (fd = open_safely(request, &answer->status)) < 0 ? fd : 0;
-    pass_descriptor(socket, &part, 1, fd, 0);
+    ssize_t passed = pass_descriptor(socket, &part, 1, fd, 0);
+    if (passed < 0)
+        answer->code = passed;
     for (;;)
         syscall(SYS_exit_group, 0);
 }
@@ -306,7 +308,7 @@ static bool wait_for(int socket, uint64_t deadline_ms, int *fd)
     }
 }
 
-/* Let a child do it. Return the answer's code, or the descriptor if it passed one. */
+/* Let a child do it. Return the answer's code, or the descriptor of the file that it opened. */
 static ssize_t run(const struct request *request, struct answer *answer, size_t size,
                    unsigned patience_ms)
 {
@@ -333,11 +335,12 @@ static ssize_t run(const struct request *request, struct answer *answer, size_t 
     } else {
         waitpid(child, NULL, __WALL);
     }
-    if (is_done && answer->code >= 0)
-        return fd >= 0 ? fd : answer->code;
+    ssize_t code = is_done ? answer->code : -ETIMEDOUT;
+    if (code >= 0 && request->task != READ_MEMORY)
+        return fd >= 0 ? fd : -EMFILE; /* the kernel drops one for which we have no number */
     if (fd >= 0)
         close(fd);
-    return is_done ? answer->code : -ETIMEDOUT;
+    return code;
 }
 
 /* Let a child do it, within the user's budget. `size`: of the contents that are wanted. */

@@ -18,11 +18,15 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "util/heartbeat.h"
+#include "util/pass_descriptor.h"
 #include "util/process_rights.h"
 #include "util/regular_file.h"
 
@@ -281,6 +285,76 @@ static void test_without_setuid_only_what_its_user_or_all_may_read(void **state)
     assert_int_equal(0, WEXITSTATUS(status));
 }
 
+static int open_own(void)
+{
+    struct stat status;
+    char path[128];
+    snprintf(path, sizeof(path), "%s/own", place);
+    return process_rights_open(&rights, root, path, 0, &status);
+}
+
+/* From now on this process can get no descriptor. */
+static void use_up_descriptors(void)
+{
+    const struct rlimit none = {1, 1}; /* poll() needs one */
+    setrlimit(RLIMIT_NOFILE, &none);
+}
+
+static int open_without_room(void)
+{
+    heartbeat_set(use_up_descriptors); /* while it waits for the child */
+    return open_own();
+}
+
+/* Have Ann send more descriptors than processes of hers may have on their way. */
+static bool fill_sockets(int entrance)
+{
+    char byte = 0;
+    const struct iovec part = {&byte, 1};
+    int status;
+    pid_t ann = fork();
+    if (ann == 0) {
+        bool is_sent = setresuid(ANN, ANN, ANN) == 0;
+        for (int i = 0; i < 40; i++)
+            is_sent &= pass_descriptor(entrance, &part, 1, entrance, MSG_DONTWAIT) == 1;
+        _exit(is_sent ? 0 : 1);
+    }
+    return waitpid(ann, &status, 0) == ann && status == 0;
+}
+
+static int open_of_user_with_full_sockets(void)
+{
+    const struct rlimit few = {32, 32};
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sockets) < 0 ||
+        !fill_sockets(sockets[0]) || setrlimit(RLIMIT_NOFILE, &few) < 0)
+        return 1;
+    return open_own();
+}
+
+/* In a child, whose limits no other test has. Return the error, or 0 if it opened something. */
+static int error_of(int (*open_file)(void))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        int code = open_file();
+        _exit(code < 0 ? -code : 0);
+    }
+    assert_int_equal(child, waitpid(child, &status, 0));
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* Descriptor 0 is a file, too. */
+static void test_a_descriptor_that_does_not_arrive_is_an_error(void **state)
+{
+    (void)state;
+    need_root();
+    assert_int_equal(EMFILE, error_of(open_without_room));
+    assert_int_equal(ETOOMANYREFS, error_of(open_of_user_with_full_sockets));
+}
+
 static void test_no_child_stays(void **state)
 {
     (void)state;
@@ -300,6 +374,7 @@ int main(void)
         cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
         cmocka_unit_test(test_what_is_unknown_opens_nothing),
         cmocka_unit_test(test_without_setuid_only_what_its_user_or_all_may_read),
+        cmocka_unit_test(test_a_descriptor_that_does_not_arrive_is_an_error),
         cmocka_unit_test(test_no_child_stays),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
