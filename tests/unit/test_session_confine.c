@@ -16,13 +16,20 @@
 #include "daemon/service/session_confine.h"
 #include "util/seccomp_program.h"
 
-/* Have close_range() fail, as before Linux 5.9. */
+/* Far more than are open. To try each number up to the limit takes long where that is high. */
+#define TOO_FAR 1000
+
+/* Have close_range() fail, as before Linux 5.9, and end who closes what is too far. */
 static int forbid_close_range(void)
 {
     struct sock_filter filter[] = {
         SECCOMP_LOAD(nr),
         SECCOMP_JUMP(BPF_JEQ, SYS_close_range, 0, 1),
         SECCOMP_RETURN(SECCOMP_RET_ERRNO | ENOSYS),
+        SECCOMP_JUMP(BPF_JEQ, SYS_close, 0, 3),
+        SECCOMP_LOAD(args[0]),
+        SECCOMP_JUMP(BPF_JGE, TOO_FAR, 0, 1),
+        SECCOMP_RETURN(SECCOMP_RET_KILL_PROCESS),
         SECCOMP_RETURN(SECCOMP_RET_ALLOW),
     };
     const struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
