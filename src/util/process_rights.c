@@ -198,6 +198,7 @@ static _Noreturn void be_child(const struct request *request, struct answer *ans
     const struct iovec part = {(char *)"", 1};
     int fd = -1, code = 0;
     keep_only(request->fd >= 0 ? request->fd : socket, socket);
+    pass_descriptor(socket, &part, 1, -1, 0); /* it has begun */
     if (request->task == OPEN_BELOW_ROOT && !request->rights->has_ours)
         code = take_rights(request->rights);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -208,8 +209,14 @@ static _Noreturn void be_child(const struct request *request, struct answer *ans
     else
         answer->code = (fd = open_safely(request, &answer->status)) < 0 ? fd : 0;
     ssize_t passed = pass_descriptor(socket, &part, 1, fd, 0);
-    if (passed < 0)
+    if (passed < 0) {
         answer->code = passed;
+        pass_descriptor(socket, &part, 1, -1, 0);
+    }
+    /* Here, because this may wait, too. The end of the connection says that nothing more can. */
+    if (fd >= 0)
+        close(fd);
+    close(socket);
     for (;;)
         syscall(SYS_exit_group, 0);
 }
@@ -225,6 +232,9 @@ static _Noreturn void be_child(const struct request *request, struct answer *ans
 #define STUCK_MAX 8
 /* Openings that take less are the machine's own delays. */
 #define FREE_MS 50
+/* To copy this process and to close what the copy must not have. No user pays for this, and none
+ * can delay it. */
+#define BEGINNING_MS 10000
 
 static struct spender {
     uid_t uid;
@@ -250,13 +260,13 @@ static struct spender *spender_of(uid_t uid, uint64_t now_ms)
     return unused;
 }
 
-static void charge(struct spender *spender, uid_t uid, uint64_t began_ms, uint64_t now_ms)
+static void charge(struct spender *spender, uid_t uid, uint64_t took_ms)
 {
-    if (now_ms - began_ms < FREE_MS)
+    if (took_ms < FREE_MS)
         return;
     if (spender->since_ms == 0)
-        *spender = (struct spender){.uid = uid, .since_ms = now_ms};
-    spender->spent_ms += now_ms - began_ms;
+        *spender = (struct spender){.uid = uid, .since_ms = clock_read_ms(CLOCK_MONOTONIC)};
+    spender->spent_ms += took_ms;
 }
 
 /* Return room for a child that may get stuck, or NULL. */
@@ -274,11 +284,19 @@ static pid_t *stuck_room(void)
 
 /* --- asking the child --- */
 
-/* Wait until the child has answered and ended its connection. Return whether it has; *fd is the
- * descriptor that it passed. */
-static bool wait_for(int socket, uint64_t deadline_ms, int *fd)
+/* How far a child has come. */
+struct progress {
+    bool has_begun, has_answered, has_ended; /* ended: its connection */
+    uint64_t took_ms;                        /* from its beginning on */
+    int fd;                                  /* that it passed; -1: none */
+};
+
+/* Wait until the child has ended its connection, but for no longer than `patience_ms` after it has
+ * begun. */
+static void wait_for(int socket, unsigned patience_ms, struct progress *progress)
 {
-    for (;;) {
+    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    while (!progress->has_ended) {
         struct pollfd polled = {.fd = socket, .events = POLLIN};
         union {
             struct cmsghdr header;
@@ -290,65 +308,76 @@ static bool wait_for(int socket, uint64_t deadline_ms, int *fd)
                                  .msg_iovlen = 1,
                                  .msg_control = &control,
                                  .msg_controllen = sizeof(control)};
-        uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-        if (now_ms >= deadline_ms)
-            return false;
-        uint64_t left_ms = deadline_ms - now_ms;
+        uint64_t took_ms = clock_read_ms(CLOCK_MONOTONIC) - began_ms;
+        unsigned may_take_ms = progress->has_begun ? patience_ms : BEGINNING_MS;
+        if (took_ms >= may_take_ms)
+            break;
+        uint64_t left_ms = may_take_ms - took_ms;
         heartbeat_send();
         if (poll(&polled, 1, left_ms < 100 ? (int)left_ms : 100) <= 0)
             continue;
         ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
-        if (got <= 0)
-            return true;
+        if (got <= 0) {
+            progress->has_ended = true;
+        } else if (!progress->has_begun) {
+            progress->has_begun = true;
+            began_ms = clock_read_ms(CLOCK_MONOTONIC);
+        } else {
+            progress->has_answered = true;
+        }
         if (message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
             control.header.cmsg_type == SCM_RIGHTS)
-            memcpy(fd, CMSG_DATA(&control.header), sizeof(int));
+            memcpy(&progress->fd, CMSG_DATA(&control.header), sizeof(int));
     }
+    if (progress->has_begun)
+        progress->took_ms = clock_read_ms(CLOCK_MONOTONIC) - began_ms;
 }
 
 /* Let a child do it. Return the answer's code, or the descriptor of the file that it opened. */
 static ssize_t run(const struct request *request, struct answer *answer, size_t size,
-                   unsigned patience_ms)
+                   unsigned patience_ms, uint64_t *took_ms)
 {
-    int sockets[2], fd = -1;
+    struct progress progress = {.fd = -1};
+    int sockets[2];
     pid_t *room = stuck_room();
     if (room == NULL)
         return -ETIMEDOUT;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
         return -errno;
-    answer->code = -EIO; /* a child that was killed leaves it so */
     /* Its end sends no signal: programs that embed the profiler wait for SIGCHLD. */
     pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
     if (child == 0)
         be_child(request, answer, size, sockets[1]);
     close(sockets[1]);
-    bool is_done =
-        child > 0 && wait_for(sockets[0], clock_read_ms(CLOCK_MONOTONIC) + patience_ms, &fd);
+    if (child > 0)
+        wait_for(sockets[0], patience_ms, &progress);
     close(sockets[0]);
     if (child < 0)
         return -EAGAIN;
-    if (!is_done) {
-        kill(child, SIGKILL);
-        *room = child;
-    } else {
+    kill(child, SIGKILL); /* its user may have stopped it after its answer */
+    if (progress.has_ended)
         waitpid(child, NULL, __WALL);
-    }
-    ssize_t code = is_done ? answer->code : -ETIMEDOUT;
+    else
+        *room = child;
+    *took_ms = progress.took_ms;
+    ssize_t code = !progress.has_ended      ? -ETIMEDOUT
+                   : !progress.has_answered ? -EIO /* it was killed */
+                                            : answer->code;
     if (code >= 0 && request->task != READ_MEMORY)
-        return fd >= 0 ? fd : -EMFILE; /* the kernel drops one for which we have no number */
-    if (fd >= 0)
-        close(fd);
+        return progress.fd >= 0 ? progress.fd : -EMFILE; /* dropped: we have no number for it */
+    if (progress.fd >= 0)
+        close(progress.fd);
     return code;
 }
 
 /* Let a child do it, within the user's budget. `size`: of the contents that are wanted. */
 static ssize_t ask(const struct request *request, char *buffer, size_t size, struct stat *status)
 {
-    uint64_t began_ms = clock_read_ms(CLOCK_MONOTONIC);
+    uint64_t took_ms = 0;
     uid_t uid = request->rights->uid;
-    struct spender *spender = spender_of(uid, began_ms);
+    struct spender *spender = spender_of(uid, clock_read_ms(CLOCK_MONOTONIC));
     uint64_t spent_ms = spender == NULL ? BUDGET_MS : spender->spent_ms;
     if (spent_ms >= BUDGET_MS)
         return -ETIMEDOUT;
@@ -356,13 +385,13 @@ static ssize_t ask(const struct request *request, char *buffer, size_t size, str
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (answer == MAP_FAILED)
         return -errno;
-    ssize_t code = run(request, answer, size, (unsigned)(BUDGET_MS - spent_ms));
+    ssize_t code = run(request, answer, size, (unsigned)(BUDGET_MS - spent_ms), &took_ms);
     if (code >= 0 && request->task == READ_MEMORY)
         memcpy(buffer, answer->bytes, (size_t)code);
     else if (code >= 0)
         *status = answer->status;
     munmap(answer, sizeof(*answer) + size);
-    charge(spender, uid, began_ms, clock_read_ms(CLOCK_MONOTONIC));
+    charge(spender, uid, took_ms);
     return code;
 }
 

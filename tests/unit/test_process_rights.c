@@ -126,6 +126,41 @@ static int outcome(const char *name)
     return 0;
 }
 
+/* --- a clock that a test can put forward --- */
+
+static uint64_t forward_ms, clone_ms;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int code = __real_clock_gettime(clock, now);
+    now->tv_sec += (time_t)(forward_ms / 1000);
+    return code;
+}
+
+long __wrap_syscall(long number, ...)
+{
+    long a[6];
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    long result = __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (number == SYS_clone && result > 0)
+        forward_ms += clone_ms;
+    return result;
+}
+
+static void wait_long(void)
+{
+    forward_ms += 3000;
+}
+
 static void need_root(void)
 {
     if (geteuid() != 0)
@@ -231,6 +266,37 @@ static void test_memory_that_never_comes_costs_its_user_a_budget(void **state)
     waitpid(child, NULL, 0);
     if (byte != 'y')
         skip();
+}
+
+static void test_what_waits_costs_its_user_a_budget(void **state)
+{
+    struct process_rights bens = rights;
+    struct stat status;
+    char path[128];
+    (void)state;
+    need_root();
+    bens.uid = bens.gid = BEN;
+    snprintf(path, sizeof(path), "%s/of_ben", place);
+    heartbeat_set(wait_long); /* while it waits for the child */
+    assert_int_equal(-ETIMEDOUT, process_rights_open(&bens, root, path, 0, &status));
+    heartbeat_set(NULL);
+    assert_int_equal(-ETIMEDOUT, process_rights_open(&bens, root, path, 0, &status));
+    assert_int_equal(0, outcome("own"));
+    forward_ms += 61000;
+    int fd = process_rights_open(&bens, root, path, 0, &status);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* To copy a large process takes long. */
+static void test_the_start_of_a_child_costs_its_user_nothing(void **state)
+{
+    (void)state;
+    need_root();
+    clone_ms = 3000;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(0, outcome("own"));
+    clone_ms = 0;
 }
 
 static void test_what_is_unknown_opens_nothing(void **state)
@@ -372,6 +438,8 @@ int main(void)
         cmocka_unit_test(test_files_of_proc_are_not_opened),
         cmocka_unit_test(test_own_memory_is_read),
         cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
+        cmocka_unit_test(test_what_waits_costs_its_user_a_budget),
+        cmocka_unit_test(test_the_start_of_a_child_costs_its_user_nothing),
         cmocka_unit_test(test_what_is_unknown_opens_nothing),
         cmocka_unit_test(test_without_setuid_only_what_its_user_or_all_may_read),
         cmocka_unit_test(test_a_descriptor_that_does_not_arrive_is_an_error),
