@@ -116,8 +116,8 @@ enum task {
 struct request {
     enum task task;
     const struct process_rights *rights;
-    const char *path;
-    int fd;    /* the root, or the file whose contents are read */
+    const char *path; /* below the root */
+    int fd;    /* the root, what was found of a mapped file, or the file whose contents are read */
     int flags; /* of regular_file_find_below() */
 };
 
@@ -146,19 +146,13 @@ static int take_rights(const struct process_rights *rights)
     return own_capabilities() == 0 ? 0 : -EPERM;
 }
 
-static int find(const struct request *request)
-{
-    if (request->task == OPEN_BELOW_ROOT)
-        return regular_file_find_below(request->fd, request->path, request->flags);
-    int found = open(request->path, O_PATH | O_CLOEXEC);
-    return found < 0 ? -errno : found;
-}
-
 /* Open the file only if neither reading nor closing it can wait for a user's server. */
 static int open_safely(const struct request *request, struct stat *status)
 {
     struct statfs system;
-    int found = find(request);
+    int found = request->task == OPEN_MAPPED
+                    ? request->fd
+                    : regular_file_find_below(request->fd, request->path, request->flags);
     if (found < 0)
         return found;
     int code = fstatfs(found, &system) < 0 ? -errno : 0;
@@ -430,24 +424,32 @@ int process_rights_open(const struct process_rights *rights, int root, const cha
     return fd;
 }
 
-/* Return whether a file lies where the machine's own files do: on a disk, or on the file system of
- * our root. */
-static bool is_on_disk(const char *path)
+/* Return whether what was found lies where the machine's own files do: on a disk, or on the file
+ * system of our root. */
+static bool is_on_disk(int found)
 {
     struct stat file, root;
-    return regular_file_look(path, &file) == 0 && regular_file_look("/", &root) == 0 &&
+    return regular_file_look_found(found, &file) == 0 && regular_file_look("/", &root) == 0 &&
            (major(file.st_dev) != 0 || file.st_dev == root.st_dev);
 }
 
 int process_rights_open_mapped(const char *link, struct stat *status)
 {
     struct process_rights rights = {0};
-    const struct request request = {.task = OPEN_MAPPED, .rights = &rights, .path = link, .fd = -1};
     int pid = 0;
-    if (sscanf(link, "/proc/%d/", &pid) != 1 || is_on_disk(link))
-        return regular_file_open(link, status);
+    /* The link may lead to another file the next time. */
+    int found = open(link, O_PATH | O_CLOEXEC);
+    if (found < 0)
+        return -errno;
+    if (sscanf(link, "/proc/%d/", &pid) != 1 || is_on_disk(found))
+        return regular_file_open_found(found, status);
     process_rights_read(&rights, pid);
-    return rights.has_ours ? regular_file_open(link, status) : (int)ask(&request, NULL, 0, status);
+    if (rights.has_ours)
+        return regular_file_open_found(found, status);
+    const struct request request = {.task = OPEN_MAPPED, .rights = &rights, .fd = found};
+    int fd = (int)ask(&request, NULL, 0, status);
+    close(found);
+    return fd;
 }
 
 ssize_t process_rights_read_memory(const struct process_rights *rights, pid_t pid, const char *name,

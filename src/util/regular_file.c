@@ -159,10 +159,10 @@ int regular_file_root_of(pid_t pid)
     return root < 0 ? -errno : root;
 }
 
-int regular_file_look(const char *path, struct stat *status)
+static int look_at(int directory, const char *path, int flags, struct stat *status)
 {
     struct statx known;
-    if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) < 0)
+    if (statx(directory, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &known) < 0)
         return -errno;
     *status = (struct stat){
         .st_dev = makedev(known.stx_dev_major, known.stx_dev_minor),
@@ -175,6 +175,16 @@ int regular_file_look(const char *path, struct stat *status)
         .st_ctim = {known.stx_ctime.tv_sec, known.stx_ctime.tv_nsec},
     };
     return 0;
+}
+
+int regular_file_look(const char *path, struct stat *status)
+{
+    return look_at(AT_FDCWD, path, 0, status);
+}
+
+int regular_file_look_found(int found, struct stat *status)
+{
+    return look_at(found, "", AT_EMPTY_PATH, status);
 }
 
 bool regular_file_is_same(const char *one, const char *other)

@@ -33,6 +33,8 @@ int regular_file_open_found(int found, struct stat *status);
 /* Like stat(), but with what the kernel knows: no server of a file system (FUSE) is asked, for
  * which a stranger could let us wait. Return 0 or a negative errno. */
 int regular_file_look(const char *path, struct stat *status);
+/* The same for what regular_file_find_below() has found. */
+int regular_file_look_found(int found, struct stat *status);
 
 /* Return whether both paths lead to the same regular file. */
 bool regular_file_is_same(const char *one, const char *other);

@@ -126,6 +126,22 @@ static int outcome(const char *name)
     return 0;
 }
 
+/* --- a file that is replaced as soon as it was looked at --- */
+
+static const char *replaced, *replacement;
+
+int __real_statx(int directory, const char *path, int flags, unsigned mask, struct statx *known);
+int __wrap_statx(int directory, const char *path, int flags, unsigned mask, struct statx *known);
+
+int __wrap_statx(int directory, const char *path, int flags, unsigned mask, struct statx *known)
+{
+    int code = __real_statx(directory, path, flags, mask, known);
+    if (replaced != NULL)
+        rename(replacement, replaced);
+    replaced = NULL;
+    return code;
+}
+
 /* --- a clock that a test can put forward --- */
 
 static uint64_t forward_ms, clone_ms;
@@ -299,6 +315,27 @@ static void test_the_start_of_a_child_costs_its_user_nothing(void **state)
     clone_ms = 0;
 }
 
+static void test_the_mapped_file_that_was_looked_at_is_opened(void **state)
+{
+    char path[128], other[128], link[192];
+    struct stat seen, status;
+    (void)state;
+    need_root();
+    make("mapped", 0, 0, 0600);
+    make("other", 0, 0, 0600);
+    snprintf(path, sizeof(path), "%s/mapped", place);
+    snprintf(other, sizeof(other), "%s/other", place);
+    snprintf(link, sizeof(link), "/proc/%d/root%s", (int)getpid(), path);
+    assert_int_equal(0, stat(path, &seen));
+    replaced = path;
+    replacement = other;
+    int fd = process_rights_open_mapped(link, &status);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_null(replaced);
+    assert_int_equal(seen.st_ino, status.st_ino);
+}
+
 static void test_what_is_unknown_opens_nothing(void **state)
 {
     struct process_rights unknown = {0};
@@ -440,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
         cmocka_unit_test(test_what_waits_costs_its_user_a_budget),
         cmocka_unit_test(test_the_start_of_a_child_costs_its_user_nothing),
+        cmocka_unit_test(test_the_mapped_file_that_was_looked_at_is_opened),
         cmocka_unit_test(test_what_is_unknown_opens_nothing),
         cmocka_unit_test(test_without_setuid_only_what_its_user_or_all_may_read),
         cmocka_unit_test(test_a_descriptor_that_does_not_arrive_is_an_error),
