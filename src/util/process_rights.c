@@ -82,12 +82,31 @@ static bool has_started_as_root(const struct process_status *status)
     return status->uid[0] == 0;
 }
 
+/* Return the user whom the kernel shows for a process, also where its rights are unknown; -1: it is
+ * gone. */
+static uid_t user_of(pid_t pid)
+{
+    char path[32];
+    struct stat status;
+    snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+    return stat(path, &status) == 0 ? status.st_uid : (uid_t)-1;
+}
+
+/* Return whether the pid is that of the same process as before. */
+static bool is_same_process(pid_t pid, uint64_t start_ticks)
+{
+    struct process_stat stat;
+    return process_stat_read(pid, &stat) && stat.start_ticks == start_ticks;
+}
+
 void process_rights_read(struct process_rights *rights, pid_t pid)
 {
     struct process_rights now = {0};
     struct process_status status;
     struct process_stat stat;
-    if (pid <= 0 || process_status_read(pid, &status) < 0 || !process_stat_read(pid, &stat) ||
+    if (!rights->is_known)
+        rights->uid = user_of(pid);
+    if (pid <= 0 || !process_stat_read(pid, &stat) || process_status_read(pid, &status) < 0 ||
         (rights->is_known && stat.start_ticks != rights->start_ticks))
         return;
     now.start_ticks = stat.start_ticks;
@@ -101,7 +120,8 @@ void process_rights_read(struct process_rights *rights, pid_t pid)
         now.has_ours &= status.uid[i] == geteuid();
     now.shares_root = regular_file_shares_root(pid);
     /* Of a process that is ending the kernel shows no namespaces. */
-    if (now.is_known && (now.shares_root || !process_has_ended(pid)))
+    if (now.is_known && (now.shares_root || !process_has_ended(pid)) &&
+        is_same_process(pid, now.start_ticks))
         *rights = now;
 }
 
@@ -116,6 +136,7 @@ enum task {
 struct request {
     enum task task;
     const struct process_rights *rights;
+    uid_t payer;
     const char *path; /* below the root */
     int fd;    /* the root, what was found of a mapped file, or the file whose contents are read */
     int flags; /* of regular_file_find_below() */
@@ -370,7 +391,7 @@ static ssize_t run(const struct request *request, struct answer *answer, size_t 
 static ssize_t ask(const struct request *request, char *buffer, size_t size, struct stat *status)
 {
     uint64_t took_ms = 0;
-    uid_t uid = request->rights->uid;
+    uid_t uid = request->payer;
     struct spender *spender = spender_of(uid, clock_read_ms(CLOCK_MONOTONIC));
     uint64_t spent_ms = spender == NULL ? BUDGET_MS : spender->spent_ms;
     if (spent_ms >= BUDGET_MS)
@@ -412,8 +433,12 @@ int process_rights_open(const struct process_rights *rights, int root, const cha
     int top = root >= 0 ? root : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (top < 0)
         return -errno;
-    const struct request request = {
-        .task = OPEN_BELOW_ROOT, .rights = rights, .path = path, .fd = top, .flags = flags};
+    const struct request request = {.task = OPEN_BELOW_ROOT,
+                                    .rights = rights,
+                                    .payer = rights->uid,
+                                    .path = path,
+                                    .fd = top,
+                                    .flags = flags};
     int fd = -EACCES;
     if (rights->has_ours || (own_capabilities() & needed) != needed)
         fd = open_for_all(rights, top, path, flags, status);
@@ -436,17 +461,21 @@ static bool is_on_disk(int found)
 int process_rights_open_mapped(const char *link, struct stat *status)
 {
     struct process_rights rights = {0};
+    struct process_stat before = {0};
     int pid = 0;
+    if (sscanf(link, "/proc/%d/", &pid) == 1)
+        process_stat_read(pid, &before);
     /* The link may lead to another file the next time. */
     int found = open(link, O_PATH | O_CLOEXEC);
     if (found < 0)
         return -errno;
-    if (sscanf(link, "/proc/%d/", &pid) != 1 || is_on_disk(found))
+    if (pid == 0 || is_on_disk(found))
         return regular_file_open_found(found, status);
     process_rights_read(&rights, pid);
-    if (rights.has_ours)
+    if (rights.has_ours && rights.start_ticks == before.start_ticks)
         return regular_file_open_found(found, status);
-    const struct request request = {.task = OPEN_MAPPED, .rights = &rights, .fd = found};
+    const struct request request = {
+        .task = OPEN_MAPPED, .rights = &rights, .payer = rights.uid, .fd = found};
     int fd = (int)ask(&request, NULL, 0, status);
     close(found);
     return fd;
@@ -455,14 +484,20 @@ int process_rights_open_mapped(const char *link, struct stat *status)
 ssize_t process_rights_read_memory(const struct process_rights *rights, pid_t pid, const char *name,
                                    char *buffer, size_t size)
 {
-    struct request request = {.task = READ_MEMORY, .rights = rights};
-    if (rights->has_ours || !rights->is_known)
-        return process_file_read(pid, name, buffer, size);
-    request.fd = process_file_open(pid, name);
-    if (request.fd < 0)
-        return request.fd;
-    ssize_t length = ask(&request, buffer, size - 1, NULL);
-    close(request.fd);
+    struct request request = {.task = READ_MEMORY, .rights = rights, .payer = rights->uid};
+    ssize_t length;
+    const int fd = request.fd = process_file_open(pid, name);
+    if (fd < 0)
+        return fd;
+    if (!rights->is_known)
+        request.payer = user_of(pid);
+    if (rights->is_known && !is_same_process(pid, rights->start_ticks))
+        length = -ESRCH;
+    else if (rights->has_ours)
+        length = read_whole(fd, buffer, size - 1);
+    else
+        length = ask(&request, buffer, size - 1, NULL);
+    close(fd);
     buffer[length > 0 ? length : 0] = '\0';
     return length;
 }

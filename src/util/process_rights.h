@@ -24,7 +24,8 @@
 #define PROCESS_RIGHTS_GROUPS_MAX 128
 
 struct process_rights {
-    uid_t uid;
+    uid_t
+        uid; /* also where the rights are unknown: whose budget pays; -1: that of a process gone */
     gid_t gid;
     gid_t groups[PROCESS_RIGHTS_GROUPS_MAX];
     unsigned group_count;

@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -229,6 +230,11 @@ static void test_own_memory_is_read(void **state)
     ssize_t length = process_rights_read_memory(&rights, process, "environ", text, sizeof(text));
     assert_true(length > 0 && text[length] == '\0');
     assert_non_null(memmem(text, (size_t)length, "COLOUR=green", 13));
+    /* The pid's next process is another one. */
+    struct process_rights last = rights;
+    last.start_ticks--;
+    assert_int_equal(-ESRCH,
+                     process_rights_read_memory(&last, process, "environ", text, sizeof(text)));
 }
 
 /* Become a process of Ben's whose environment lies in memory that nobody ever fills. */
@@ -302,6 +308,79 @@ static void test_what_waits_costs_its_user_a_budget(void **state)
     int fd = process_rights_open(&bens, root, path, 0, &status);
     assert_true(fd >= 0);
     close(fd);
+}
+
+/* Become a process of Ben's that is in too many groups for its rights to be known, and executes
+ * a file that lies on no disk. */
+static _Noreturn void have_many_groups(void)
+{
+    gid_t groups[PROCESS_RIGHTS_GROUPS_MAX + 1];
+    char *const arguments[] = {(char *)"sleep", (char *)"60", NULL};
+    int from = open("/bin/sleep", O_RDONLY | O_CLOEXEC);
+    int to = memfd_create("program", MFD_CLOEXEC);
+    for (int i = 0; i <= PROCESS_RIGHTS_GROUPS_MAX; i++)
+        groups[i] = GROUP + (gid_t)i;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (sendfile(to, from, NULL, 1 << 20) > 0)
+        ;
+    if (setgroups(PROCESS_RIGHTS_GROUPS_MAX + 1, groups) == 0 && setresgid(BEN, BEN, BEN) == 0 &&
+        setresuid(BEN, BEN, BEN) == 0)
+        fexecve(to, arguments, environ);
+    _exit(1);
+}
+
+static bool has_executed(pid_t pid)
+{
+    char link[32], found[64] = "";
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+    return readlink(link, found, sizeof(found) - 1) > 0 && strncmp(found, "/memfd:", 7) == 0;
+}
+
+/* Have somebody's files wait until the budget is used up. */
+static void spend(uid_t uid)
+{
+    struct process_rights theirs = rights;
+    struct stat status;
+    char path[128];
+    theirs.uid = uid;
+    snprintf(path, sizeof(path), "%s/of_all", place);
+    heartbeat_set(wait_long);
+    assert_int_equal(-ETIMEDOUT, process_rights_open(&theirs, root, path, 0, &status));
+    heartbeat_set(NULL);
+}
+
+static void test_a_process_of_unknown_rights_spends_its_users_budget(void **state)
+{
+    struct process_rights unknown = {0};
+    struct stat status;
+    char text[4096], link[32];
+    (void)state;
+    need_root();
+    pid_t child = fork();
+    if (child == 0)
+        have_many_groups();
+    for (int i = 0; i < 1000 && !has_executed(child); i++)
+        usleep(10000);
+    assert_true(has_executed(child));
+    process_rights_read(&unknown, child);
+    assert_false(unknown.is_known);
+    assert_int_equal(BEN, unknown.uid);
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)child);
+    int fd = process_rights_open_mapped(link, &status);
+    assert_true(fd >= 0);
+    close(fd);
+    spend(0); /* which is not theirs */
+    assert_true(process_rights_read_memory(&unknown, child, "environ", text, sizeof(text)) > 0);
+    fd = process_rights_open_mapped(link, &status);
+    assert_true(fd >= 0);
+    close(fd);
+    spend(BEN);
+    assert_int_equal(-ETIMEDOUT,
+                     process_rights_read_memory(&unknown, child, "environ", text, sizeof(text)));
+    assert_int_equal(-ETIMEDOUT, process_rights_open_mapped(link, &status));
+    forward_ms += 61000;
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
 }
 
 /* To copy a large process takes long. */
@@ -476,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_own_memory_is_read),
         cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
         cmocka_unit_test(test_what_waits_costs_its_user_a_budget),
+        cmocka_unit_test(test_a_process_of_unknown_rights_spends_its_users_budget),
         cmocka_unit_test(test_the_start_of_a_child_costs_its_user_nothing),
         cmocka_unit_test(test_the_mapped_file_that_was_looked_at_is_opened),
         cmocka_unit_test(test_what_is_unknown_opens_nothing),
