@@ -252,11 +252,14 @@ int process_status_read(pid_t pid, struct process_status *status)
 bool process_shares(pid_t pid, const char *link)
 {
     char path[64], own[64];
-    struct stat theirs, ours;
+    struct statx theirs, ours;
     snprintf(path, sizeof(path), "/proc/%d/%s", (int)process_living_thread(pid), link);
     snprintf(own, sizeof(own), "/proc/self/%s", link);
-    return stat(path, &theirs) == 0 && stat(own, &ours) == 0 && theirs.st_ino == ours.st_ino &&
-           theirs.st_dev == ours.st_dev;
+    /* No server of a file system is asked: the root of a process can lie on one. */
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &theirs) == 0 &&
+           statx(AT_FDCWD, own, AT_STATX_DONT_SYNC, STATX_INO, &ours) == 0 &&
+           theirs.stx_ino == ours.stx_ino && theirs.stx_dev_major == ours.stx_dev_major &&
+           theirs.stx_dev_minor == ours.stx_dev_minor;
 }
 
 bool process_has_ended(pid_t pid)
