@@ -140,6 +140,7 @@ struct request {
     const char *path; /* below the root */
     int fd;    /* the root, what was found of a mapped file, or the file whose contents are read */
     int flags; /* of regular_file_find_below() */
+    bool takes_rights;
 };
 
 /* Memory that the child and we share. */
@@ -214,7 +215,7 @@ static _Noreturn void be_child(const struct request *request, struct answer *ans
     int fd = -1, code = 0;
     keep_only(request->fd >= 0 ? request->fd : socket, socket);
     pass_descriptor(socket, &part, 1, -1, 0); /* it has begun */
-    if (request->task == OPEN_BELOW_ROOT && !request->rights->has_ours)
+    if (request->takes_rights)
         code = take_rights(request->rights);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (code < 0)
@@ -412,38 +413,42 @@ static ssize_t ask(const struct request *request, char *buffer, size_t size, str
 
 /* --- files --- */
 
+static bool can_take_rights(void)
+{
+    const uint64_t needed = CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID);
+    return (own_capabilities() & needed) == needed;
+}
+
 /* Without the right to change its user, a profiler opens only files that all, or the process's user
  * own or may read. */
-static int open_for_all(const struct process_rights *rights, int root, const char *path, int flags,
-                        struct stat *status)
+static bool is_for_all(const struct process_rights *rights, const struct stat *status)
 {
-    int fd = regular_file_open_below(root, path, flags, status);
-    if (fd >= 0 && !rights->has_ours && (status->st_mode & S_IROTH) == 0 &&
-        (!rights->is_known || status->st_uid != rights->uid)) {
-        close(fd);
-        return -EACCES;
-    }
-    return fd;
+    return (status->st_mode & S_IROTH) != 0 || (rights->is_known && status->st_uid == rights->uid);
 }
 
 int process_rights_open(const struct process_rights *rights, int root, const char *path, int flags,
                         struct stat *status)
 {
-    const uint64_t needed = CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID);
     int top = root >= 0 ? root : open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (top < 0)
         return -errno;
+    bool takes_rights = can_take_rights();
     const struct request request = {.task = OPEN_BELOW_ROOT,
                                     .rights = rights,
                                     .payer = rights->uid,
                                     .path = path,
                                     .fd = top,
-                                    .flags = flags};
+                                    .flags = flags,
+                                    .takes_rights = takes_rights};
     int fd = -EACCES;
-    if (rights->has_ours || (own_capabilities() & needed) != needed)
-        fd = open_for_all(rights, top, path, flags, status);
-    else if (rights->is_known)
+    if (rights->has_ours)
+        fd = regular_file_open_below(top, path, flags, status);
+    else if (rights->is_known || !takes_rights)
         fd = (int)ask(&request, NULL, 0, status);
+    if (fd >= 0 && !rights->has_ours && !takes_rights && !is_for_all(rights, status)) {
+        close(fd);
+        fd = -EACCES;
+    }
     if (root < 0)
         close(top);
     return fd;
