@@ -258,7 +258,10 @@ static struct spender {
     uint64_t spent_ms;
 } spenders[USERS_MAX];
 
-static pid_t stuck[STUCK_MAX];
+static struct stuck {
+    pid_t child; /* 0: unused */
+    uid_t uid;
+} stuck[STUCK_MAX];
 
 /* Return the user's entry, a free one, or NULL. */
 static struct spender *spender_of(uid_t uid, uint64_t now_ms)
@@ -285,17 +288,21 @@ static void charge(struct spender *spender, uid_t uid, uint64_t took_ms)
     spender->spent_ms += took_ms;
 }
 
-/* Return room for a child that may get stuck, or NULL. */
-static pid_t *stuck_room(void)
+/* Return room for a user's child that may get stuck, or NULL: also while the user has such a child.
+ * Else one user could fill all rooms, for as long as he likes. */
+static struct stuck *stuck_room(uid_t uid)
 {
-    pid_t *room = NULL;
+    struct stuck *room = NULL;
+    bool has_one = false;
     for (size_t i = 0; i < STUCK_MAX; i++) {
-        if (stuck[i] != 0 && waitpid(stuck[i], NULL, __WALL | WNOHANG) != 0)
-            stuck[i] = 0;
-        if (stuck[i] == 0)
+        if (stuck[i].child != 0 && waitpid(stuck[i].child, NULL, __WALL | WNOHANG) != 0)
+            stuck[i].child = 0;
+        if (stuck[i].child == 0)
             room = &stuck[i];
+        else
+            has_one |= stuck[i].uid == uid;
     }
-    return room;
+    return has_one ? NULL : room;
 }
 
 /* --- asking the child --- */
@@ -357,7 +364,7 @@ static ssize_t run(const struct request *request, struct answer *answer, size_t 
 {
     struct progress progress = {.fd = -1};
     int sockets[2];
-    pid_t *room = stuck_room();
+    struct stuck *room = stuck_room(request->payer);
     if (room == NULL)
         return -ETIMEDOUT;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
@@ -376,7 +383,7 @@ static ssize_t run(const struct request *request, struct answer *answer, size_t 
     if (progress.has_ended)
         waitpid(child, NULL, __WALL);
     else
-        *room = child;
+        *room = (struct stuck){child, request->payer};
     *took_ms = progress.took_ms;
     ssize_t code = !progress.has_ended      ? -ETIMEDOUT
                    : !progress.has_answered ? -EIO /* it was killed */

@@ -146,6 +146,7 @@ int __wrap_statx(int directory, const char *path, int flags, unsigned mask, stru
 /* --- a clock that a test can put forward --- */
 
 static uint64_t forward_ms, clone_ms;
+static unsigned clones;
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
@@ -169,8 +170,20 @@ long __wrap_syscall(long number, ...)
     va_end(list);
     long result = __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
     if (number == SYS_clone && result > 0)
-        forward_ms += clone_ms;
+        forward_ms += clone_ms, clones++;
     return result;
+}
+
+/* --- a child that does not end when it is killed --- */
+
+static bool is_stuck;
+
+pid_t __real_waitpid(pid_t pid, int *status, int options);
+pid_t __wrap_waitpid(pid_t pid, int *status, int options);
+
+pid_t __wrap_waitpid(pid_t pid, int *status, int options)
+{
+    return is_stuck && (options & WNOHANG) != 0 ? 0 : __real_waitpid(pid, status, options);
 }
 
 static void wait_long(void)
@@ -383,6 +396,31 @@ static void test_a_process_of_unknown_rights_spends_its_users_budget(void **stat
     waitpid(child, NULL, 0);
 }
 
+static void test_a_user_has_one_stuck_child(void **state)
+{
+    (void)state;
+    need_root();
+    struct process_rights bens = rights;
+    struct stat status;
+    char path[128];
+    bens.uid = bens.gid = BEN;
+    snprintf(path, sizeof(path), "%s/of_ben", place);
+    is_stuck = true;
+    spend(BEN);
+    forward_ms += 61000;
+    clones = 0;
+    assert_int_equal(-ETIMEDOUT, process_rights_open(&bens, root, path, 0, &status));
+    assert_int_equal(0, clones);
+    assert_int_equal(0, outcome("own"));
+    is_stuck = false;
+    for (int fd = -1; fd < 0; usleep(1000)) {
+        fd = process_rights_open(&bens, root, path, 0, &status);
+        assert_true(fd >= 0 || fd == -ETIMEDOUT);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
 /* To copy a large process takes long. */
 static void test_the_start_of_a_child_costs_its_user_nothing(void **state)
 {
@@ -559,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_memory_that_never_comes_costs_its_user_a_budget),
         cmocka_unit_test(test_what_waits_costs_its_user_a_budget),
         cmocka_unit_test(test_a_process_of_unknown_rights_spends_its_users_budget),
+        cmocka_unit_test(test_a_user_has_one_stuck_child),
         cmocka_unit_test(test_the_start_of_a_child_costs_its_user_nothing),
         cmocka_unit_test(test_the_mapped_file_that_was_looked_at_is_opened),
         cmocka_unit_test(test_what_is_unknown_opens_nothing),
