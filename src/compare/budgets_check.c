@@ -276,12 +276,6 @@ static void set_exact(struct budget_result *result, double value)
     result->exact = true;
 }
 
-/* Return whether exact totals exist. A program that samples by itself reports none. */
-static bool has_totals(const struct profile_dump *dump)
-{
-    return dump->exact_calls > 0 || dump->total.samples == 0;
-}
-
 /*
  * Set the share of temporary allocations and its limits. It is a ratio R = t/a of two sums, and t
  * is a part of a. Its variance is the variance of the sum over samples of (temporary - R) w,
@@ -304,7 +298,7 @@ static void set_temporary(struct budget_result *result, const struct profile_hea
     if (all_is_recorded(heap))
         result->low = result->high = share;
     else if (all->samples == 0)
-        result->high = dump->exact_calls > 0 ? 1 : 0;
+        result->high = profile_has_totals(heap, dump) && dump->exact_calls == 0 ? 0 : 1;
 }
 
 static void set_unknown(struct budget_result *result, const char *reason)
@@ -326,11 +320,12 @@ static bool is_unknown(const struct profile_heap *heap, const struct profile_dum
         return export_view_is_unknown(heap, EXPORT_MAX);
     case BUDGET_ALLOCATED_GROWTH:
     case BUDGET_ALLOCATIONS_GROWTH:
-        return !has_totals(dump);
+        return !profile_has_totals(heap, dump);
     case BUDGET_ALLOCATED:
-        return dump->exact_calls == 0 && export_view_is_unknown(heap, EXPORT_ALLOC_SPACE);
+        return !profile_has_totals(heap, dump) && export_view_is_unknown(heap, EXPORT_ALLOC_SPACE);
     case BUDGET_ALLOCATIONS:
-        return dump->exact_calls == 0 && export_view_is_unknown(heap, EXPORT_ALLOC_OBJECTS);
+        return !profile_has_totals(heap, dump) &&
+               export_view_is_unknown(heap, EXPORT_ALLOC_OBJECTS);
     case BUDGET_TEMPORARY:
         return (heap->unknown & PROFILE_UNKNOWN_TEMPORARY) != 0;
     default:
@@ -363,14 +358,14 @@ static int check_heap(const struct budgets *budgets, const struct budget_subject
     case BUDGET_ALLOCATIONS:
         sum_of(dump, DIFF_ALLOCATED, &sum);
         set_estimate(result, &sum, result->heap, dump);
-        if (budget->kind == BUDGET_ALLOCATIONS && !has_totals(dump)) {
+        if (budget->kind == BUDGET_ALLOCATIONS && !profile_has_totals(result->heap, dump)) {
             struct profile_interval interval =
                 profile_interval_of_count(&sum.all, result->heap->interval_bytes);
             result->value = sum.all.count;
             result->low = interval.low;
             result->high =
                 unseen_raise(interval, sum.all.count, unseen_of(result->heap, dump, true)).high;
-        } else if (has_totals(dump)) {
+        } else if (profile_has_totals(result->heap, dump)) {
             set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
                                                                  : (double)dump->exact_bytes);
             result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;

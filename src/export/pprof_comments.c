@@ -86,7 +86,7 @@ static void put_totals(const struct writer *writer, const struct profile_heap *h
                        const struct profile_dump *dump)
 {
     const char *why_partial = profile_totals_why_partial(heap, dump);
-    bool is_known = dump->exact_calls != 0 || heap->status.has_exact_calls;
+    bool is_known = profile_has_totals(heap, dump);
     if (is_known && why_partial == NULL)
         put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
             dump->exact_calls);

@@ -49,6 +49,14 @@ bool profile_dump_is_partial(const struct profile_heap *heap, const struct profi
     return profile_partial_reasons(heap, dump, reasons) > 0;
 }
 
+bool profile_has_totals(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    if (heap->unseen)
+        return false;
+    /* Older traces have a zero where the totals are unknown. */
+    return dump->exact_calls > 0 || (heap->status.has_exact_calls && dump->total.samples == 0);
+}
+
 const char *profile_totals_why_partial(const struct profile_heap *heap,
                                        const struct profile_dump *dump)
 {

@@ -40,6 +40,10 @@ size_t profile_partial_reasons(const struct profile_heap *heap, const struct pro
 /* Return whether the dump's estimates leave out allocations. */
 bool profile_dump_is_partial(const struct profile_heap *heap, const struct profile_dump *dump);
 
+/* Return whether the dump's exact totals are known, perhaps as zeros. A program that samples by
+ * itself has none, and many files of other profilers have none. */
+bool profile_has_totals(const struct profile_heap *heap, const struct profile_dump *dump);
+
 /* Return why the exact totals leave out calls, too, in words for people; NULL: they do not. */
 const char *profile_totals_why_partial(const struct profile_heap *heap,
                                        const struct profile_dump *dump);

@@ -309,10 +309,12 @@ TOTAL(final, query_integer(row->dump->final))
 TOTAL(cause, query_text_or_null(dump_cause_name(row->dump->cause)))
 TOTAL(incomplete, query_integer(row->dump->incomplete))
 TOTAL(interval_bytes, query_integer((int64_t)row->heap->interval_bytes))
-TOTAL(exact_alloc_size,
-      row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_bytes))
-TOTAL(exact_alloc_count,
-      row->dump->exact_calls == 0 ? query_null() : query_integer((int64_t)row->dump->exact_calls))
+TOTAL(exact_alloc_size, profile_has_totals(row->heap, row->dump)
+                            ? query_integer((int64_t)row->dump->exact_bytes)
+                            : query_null())
+TOTAL(exact_alloc_count, profile_has_totals(row->heap, row->dump)
+                             ? query_integer((int64_t)row->dump->exact_calls)
+                             : query_null())
 TOTAL(totals_partial, query_integer(profile_totals_why_partial(row->heap, row->dump) != NULL))
 TOTAL(unexplained_size, row->dump->unexplained.of_bytes == 0
                             ? query_null()

@@ -460,6 +460,31 @@ def test_units(directory):
         check(found == wanted, f"{text}: {result}")
 
 
+def test_known_totals(directory):
+    """Report, JSON, SQL, pprof and budgets agree on whether exact totals are known, perhaps as zeros."""
+    without = write_trace(directory, "without", {1: 1000.0, 3: 10.0, 9: 10}, 4096)
+    zero = os.path.join(directory, "zero")
+    with open(zero, "wb") as out:
+        out.write(clocks(1000, 1000) + process_tree([(7, 1, ["/bin/made"])]))
+        idle = heap_samples(7, [], 1000, heap="idle", extra=field(12, 4096) + field(5001, 0) + field(5010, 1))
+        out.write(packet(profile_packet([idle], 0), timestamp=2, sequence=1, flags=1))
+    for trace, known in (without, False), (zero, True):
+        text = run([TOOL, "report", trace]).stdout.decode()
+        check(("0 B in 0 calls, exact" in text) == known, f"{trace}: {text}")
+        (heap,) = json.loads(run([TOOL, "report", "--json", trace]).stdout)["heaps"]
+        wanted = 0 if known else None
+        check((heap["exact_bytes"], heap["exact_calls"]) == (wanted, wanted), f"{trace}: {heap}")
+        rows = run([TOOL, "query", "--json", trace, "select exact_alloc_size s, exact_alloc_count c from hp_total"]).stdout
+        check(json.loads(rows) == [{"s": wanted, "c": wanted}], f"{trace}: {rows}")
+        for file in partial_forms(directory, trace, trace + ".forms")[1:]:
+            with open(file, "rb") as written:
+                comments = written.read()
+            check((b"exact: 0 bytes in 0 calls" in comments) == known, f"{file}: {comments}")
+        shutil.copy(trace, trace + ".copy")
+        found, result = state("--max-allocated-growth", "1k", "--baseline", trace + ".copy", trace)
+        check((found == "holds") == known and (result["value"] is None) != known, f"{trace}: {result}")
+
+
 def add_to_exact_total(path, more):
     """Copy the trace, with its exact totals changed by this number of bytes."""
     text = run([TOOL, "text", path]).stdout

@@ -211,6 +211,9 @@ def test_collapsed(directory):
     done = run(TOOL, "check", "--max-peak", "1", "--max-temporary", "0%", path)
     check(done.returncode == 2 and done.stdout.count("the figure is not in the file") == 2,
           f"a budget on an unknown figure is decided: {done.stdout}")
+    done = run(TOOL, "check", "--max-allocated-growth", "1G", "--max-allocations-growth", "100%", "--baseline", path, path)
+    check(done.returncode == 2 and done.stdout.count("the figure is not in the file") == 2,
+          f"a growth of unknown figures is decided: {done.stdout}")
     with open(path, "a") as file:
         file.write("main;x\n")
     done = run(TOOL, "report", path)

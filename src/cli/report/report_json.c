@@ -220,9 +220,7 @@ static void print_totals(struct json_writer *json, const struct profile_heap *he
                          const struct profile_dump *dump)
 {
     const char *unseen = heap->status.unseen_allocator;
-    /* Files of other profilers may have no exact totals. */
-    if (heap->unseen ||
-        (dump->exact_calls == 0 && !heap->status.has_exact_calls && heap->unknown != 0)) {
+    if (!profile_has_totals(heap, dump)) {
         json_null(json, "exact_bytes");
         json_null(json, "exact_calls");
     } else {

@@ -103,10 +103,7 @@ static void print_allocated(const struct printer *printer)
     const struct profile_dump *dump = printer->dump;
     FILE *out = printer->out;
     fputs("  allocated     ", out);
-    bool is_counted = dump->exact_calls > 0 || heap->status.has_exact_calls;
-    if (is_counted && dump->exact_calls == 0 && dump->total.samples > 0)
-        is_counted = false; /* older traces have a zero where the total is unknown */
-    if (is_counted) {
+    if (profile_has_totals(heap, dump)) {
         fprintf(out, "%s in %s call%s, %s\n", format_bytes((double)dump->exact_bytes).bytes,
                 format_count((double)dump->exact_calls).bytes, dump->exact_calls == 1 ? "" : "s",
                 profile_totals_why_partial(heap, dump) == NULL ? "exact" : "partial");

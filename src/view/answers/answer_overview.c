@@ -102,7 +102,7 @@ static void write_dump(struct json_writer *json, const struct profile *profile,
     write_new_losses(json, dump);
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         write_figure(json, heap, dump, view);
-    if (heap->unseen || dump->exact_calls == 0) {
+    if (!profile_has_totals(heap, dump)) {
         json_null(json, "exact_bytes");
         json_null(json, "exact_calls");
     } else {
