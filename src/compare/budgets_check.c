@@ -206,6 +206,14 @@ static const char *why_partial(const struct profile_heap *heap, const struct pro
     return reason;
 }
 
+/* Return whether the exact totals cannot decide a budget that they put into this state: a total
+ * that lacks calls can only fail, and one that disagrees with the samples cannot do that, either.
+ */
+static bool totals_decide_nothing(enum budget_state state, const char *partial, bool disagree)
+{
+    return disagree || (partial != NULL && state == BUDGET_HOLDS);
+}
+
 static const char lost_frees[] = "frees were lost: live memory may be less";
 
 /* Return why frees that were lost may turn the state into another, or NULL. Live memory was at most
@@ -371,8 +379,8 @@ static int check_heap(const struct budgets *budgets, const struct budget_subject
             result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
             const char *partial = why_totals_partial(result->heap, dump);
             result->exact = partial == NULL;
-            if (partial != NULL &&
-                (result->state == BUDGET_HOLDS || profile_disagrees(result->heap, dump))) {
+            if (totals_decide_nothing(result->state, partial,
+                                      profile_disagrees(result->heap, dump))) {
                 result->state = BUDGET_UNDECIDABLE;
                 result->reason = partial;
             }
@@ -463,18 +471,24 @@ static const struct profile_heap *find_unseen(const struct budget_subject *subje
     return NULL;
 }
 
-/* Return the sum of the exact totals. *partial: why they may miss something; NULL: they do not. */
-static double total_of_side(const struct budget_subject *subject, bool counts, const char **partial)
+struct side_total {
+    double sum;          /* of the exact totals */
+    const char *partial; /* why they may miss something; NULL: they do not */
+    bool disagrees;      /* those of one heap, with its samples: `partial` says so */
+};
+
+static struct side_total total_of_side(const struct budget_subject *subject, bool counts)
 {
-    double sum = 0;
-    *partial = NULL;
+    struct side_total total = {0};
     for (size_t i = 0; i < subject->dump_count; i++) {
         const struct export_dump *dump = &subject->dumps[i];
-        sum += (double)(counts ? dump->dump->exact_calls : dump->dump->exact_bytes);
-        if (*partial == NULL)
-            *partial = why_totals_partial(dump->heap, dump->dump);
+        total.sum += (double)(counts ? dump->dump->exact_calls : dump->dump->exact_bytes);
+        bool disagrees = profile_disagrees(dump->heap, dump->dump);
+        if (total.partial == NULL || (disagrees && !total.disagrees))
+            total.partial = why_totals_partial(dump->heap, dump->dump);
+        total.disagrees |= disagrees;
     }
-    return sum;
+    return total;
 }
 
 /* Judge the growth of what was allocated, whose totals are counted at any interval. */
@@ -483,16 +497,15 @@ static int check_total_growth(const struct budget_subject *subject,
 {
     const struct budget *budget = result->budget;
     bool counts = budget_counts_calls(budget->kind);
-    const char *of_before, *of_after;
-    double old = total_of_side(baseline, counts, &of_before);
-    double new = total_of_side(subject, counts, &of_after);
-    result->limit = budget->share ? budget->limit * old : budget->limit;
-    set_exact(result, subject->is_baseline ? 0 : new - old);
-    result->exact = of_before == NULL && of_after == NULL;
+    const struct side_total old = total_of_side(baseline, counts);
+    const struct side_total new = total_of_side(subject, counts);
+    result->limit = budget->share ? budget->limit * old.sum : budget->limit;
+    set_exact(result, subject->is_baseline ? 0 : new.sum - old.sum);
+    result->exact = old.partial == NULL && new.partial == NULL;
     result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
-    if (of_before != NULL || (of_after != NULL && result->state == BUDGET_HOLDS)) {
+    if (old.partial != NULL || totals_decide_nothing(result->state, new.partial, new.disagrees)) {
         result->state = BUDGET_UNDECIDABLE;
-        result->reason = of_before != NULL ? "the baseline's totals may lack calls" : of_after;
+        result->reason = old.partial != NULL ? "the baseline's totals may lack calls" : new.partial;
     }
     struct sum sum;
     sum_begin(&sum, subject);

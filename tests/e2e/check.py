@@ -501,7 +501,8 @@ def test_disagreement(directory):
     """If the exact totals exceed the samples by a block, every tool shows it, and no budget is decided."""
     found = "select value from stats where name = 'hp_figures_disagree'"
     recorded = os.path.join(record(directory, "a", "5000"), "raw-trace")
-    budgets = ("--max-peak", "1G", "--max-live", "1G", "--max-allocated", "1G", "--max-temporary", "100%")
+    budgets = ("--max-peak", "1G", "--max-live", "1G", "--max-allocated", "1G", "--max-temporary", "100%",
+               "--max-allocated-growth", "1k", "--baseline", recorded)
     for more, said in [(0, None), (3_000_000, b"3.00 MB"), (-3_000_000, b"in samples and not in the exact total")]:
         trace = add_to_exact_total(recorded, more)
         status, report = judge(*budgets, trace)
