@@ -9,7 +9,8 @@
  * confidence interval. If nothing was sampled, up to 3 sampling intervals of bytes may still have
  * been allocated (profile_floor_bytes). If samples were lost, a limit can fail but never certainly
  * hold. Budgets are undecidable for a process whose allocator was not hooked and, in a separate
- * result, for processes that ran and were not profiled.
+ * result, for processes that ran and were not profiled. Growth beyond a baseline with such
+ * processes is undecidable, too.
  */
 #ifndef HEAPPROFD_COMPARE_BUDGETS_H
 #define HEAPPROFD_COMPARE_BUDGETS_H

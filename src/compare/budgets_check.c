@@ -592,7 +592,7 @@ static struct budget_result *add_result(struct budget_report *report, const stru
     return result;
 }
 
-static bool counts(const struct budget_subject *subject, size_t index)
+static bool counts_unprofiled(const struct budget_subject *subject, size_t index)
 {
     /* Unprofiled processes do not count if the user named the processes to profile. */
     const struct profile_unprofiled *process = &subject->profile->unprofiled[index];
@@ -606,7 +606,7 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
 {
     struct budget_result *result = NULL;
     for (size_t i = 0; i < subject->profile->unprofiled_count; i++) {
-        if (!counts(subject, i))
+        if (!counts_unprofiled(subject, i))
             continue;
         if (result == NULL) {
             result = add_result(report, budget, NULL);
@@ -620,6 +620,23 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
         result->unprofiled_count += count > 0 ? (size_t)count : 1;
     }
     return 0;
+}
+
+/* Processes of the baseline that ran unprofiled may have had any part of the growth. A trace
+ * compared with itself has its own result for them. */
+static void apply_unprofiled_before(const struct budget_subject *subject,
+                                    const struct budget_subject *baseline,
+                                    struct budget_result *result)
+{
+    for (size_t i = 0; i < baseline->profile->unprofiled_count && !subject->is_baseline; i++) {
+        if (!counts_unprofiled(baseline, i))
+            continue;
+        result->state = BUDGET_UNDECIDABLE;
+        result->exact = false;
+        result->deciding_interval_bytes = 0;
+        result->reason = "processes of the baseline ran and were not profiled (--only-profiled "
+                         "leaves them out)";
+    }
 }
 
 int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
@@ -636,6 +653,7 @@ int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
                 return -ENOMEM;
             if (check_growth(budgets, subject, baseline, result) < 0)
                 return -ENOMEM;
+            apply_unprofiled_before(subject, baseline, result);
             continue;
         }
         for (size_t j = 0; j < subject->dump_count; j++) {

@@ -485,6 +485,30 @@ def test_known_totals(directory):
         check((found == "holds") == known and (result["value"] is None) != known, f"{trace}: {result}")
 
 
+def test_unprofiled_before(directory):
+    """Growth beyond a baseline with processes that were not profiled is undecidable."""
+    totals = field(5000, 1000) + field(5001, 10)
+    trace = write_trace(directory, "after", {1: 1000.0, 3: 10.0, 9: 10}, 1, totals)
+    limits = [("--max-growth", "0"), ("--max-peak-growth", "10%"), ("--max-allocated-growth", "0"),
+              ("--max-allocations-growth", "1")]
+    for name, process, wanted in (
+        ("quiet", field(7, b"quiet"), "holds"),
+        ("chosen", field(5, 1), "holds"),
+        ("other", b"", "undecidable"),
+    ):
+        before = write_trace(directory, name, {1: 1000.0, 3: 10.0, 9: 10}, 1, totals)
+        with open(before, "ab") as out:
+            fields_of = field(1, 8) + field(3, b"other") + field(4, b"it is static") + process
+            out.write(packet(field(5000, fields_of), timestamp=3, sequence=1))
+        for budget in limits:
+            found, result = state(*budget, "--baseline", before, trace)
+            check(found == wanted, f"{name}: {budget}: {result}")
+            check(("were not profiled" in result["reason"]) == (wanted != "holds"), f"{name}: {result}")
+            for limit in "0", "1G":
+                found, result = state(budget[0], limit, "--only-profiled", "--baseline", before, trace)
+                check(found == "holds", f"{name}: only what was profiled, {budget}: {result}")
+
+
 def add_to_exact_total(path, more):
     """Copy the trace, with its exact totals changed by this number of bytes."""
     text = run([TOOL, "text", path]).stdout

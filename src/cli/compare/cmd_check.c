@@ -331,8 +331,10 @@ static int check(struct request *request, const char *trace)
     if (open_source(trace, &request->choice, &source) == 0 &&
         (request->budgets.baseline == NULL ||
          open_source(request->budgets.baseline, &same_heap, &baseline) == 0)) {
-        if (request->only_profiled)
+        if (request->only_profiled) {
             leave_out_unseen(&source);
+            leave_out_unseen(&baseline);
+        }
         struct budget_subject subject = {
             .profile = source.profile,
             .dumps = source.dumps,
@@ -342,7 +344,8 @@ static int check(struct request *request, const char *trace)
         };
         struct budget_subject before = {.profile = baseline.profile,
                                         .dumps = baseline.dumps,
-                                        .dump_count = baseline.dump_count};
+                                        .dump_count = baseline.dump_count,
+                                        .only_profiled = subject.only_profiled};
         struct check_page page = {
             .profile = source.profile,
             .budgets = &request->budgets,
