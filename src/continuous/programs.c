@@ -89,12 +89,24 @@ static void find_owner(struct program *program, pid_t pid)
     program->place = XXH3_64bits(place, strlen(place));
 }
 
+/* Return the least share of the user's programs, or 1 if the user has none: what a user's programs
+ * may take does not grow by another one. */
+static double cost_share_of(const struct programs *programs, const char *user)
+{
+    double least = 1;
+    for (size_t i = 0; i < programs->program_count; i++) {
+        const struct program *program = &programs->programs[i];
+        if (strcmp(program->user, user) == 0)
+            least = fmin(least, program->cost_share);
+    }
+    return least;
+}
+
 /* Return the index of a program, or SIZE_MAX without memory. */
 static size_t find_program(struct programs *programs, const char *section, const char *name,
                            pid_t pid)
 {
-    struct program made = {.config = collector_config_find(programs->config, section),
-                           .cost_share = 1};
+    struct program made = {.config = collector_config_find(programs->config, section)};
     snprintf(made.section, sizeof(made.section), "%s", section);
     snprintf(made.name, sizeof(made.name), "%s", name);
     find_owner(&made, pid);
@@ -108,6 +120,7 @@ static size_t find_program(struct programs *programs, const char *section, const
                       1) < 0)
         return SIZE_MAX;
     made.came = ++programs->came;
+    made.cost_share = cost_share_of(programs, made.user);
     programs->programs[programs->program_count] = made;
     return programs->program_count++;
 }
@@ -371,7 +384,7 @@ static int compare_users(const void *left, const void *right)
 struct programs_cost_shares programs_cost_shares(const struct programs *programs)
 {
     struct programs_cost_shares shares = {.user = "", .of_user = 1, .least = 1};
-    double most = -1, samples = 0;
+    double most = -1, samples = 0, share = 1;
     size_t count = 0;
     const struct program **order = calloc(programs->program_count + 1, sizeof(*order));
     for (size_t i = 0; i < programs->program_count && order != NULL; i++)
@@ -380,14 +393,19 @@ struct programs_cost_shares programs_cost_shares(const struct programs *programs
     if (count > 0)
         qsort(order, count, sizeof(*order), compare_users);
     for (size_t i = 0; i < count; i++) {
-        bool is_new = i == 0 || strcmp(order[i]->user, order[i - 1]->user) != 0;
-        samples = (is_new ? 0 : samples) + order[i]->control.samples_per_hour_lately;
+        bool is_last = i + 1 == count || strcmp(order[i]->user, order[i + 1]->user) != 0;
+        samples += order[i]->control.samples_per_hour_lately;
+        share = fmin(share, order[i]->cost_share);
         shares.least = fmin(shares.least, order[i]->cost_share);
-        if (samples <= most)
-            continue;
-        most = samples;
-        shares.user = order[i]->user;
-        shares.of_user = order[i]->cost_share;
+        if (is_last && samples > most) {
+            most = samples;
+            shares.user = order[i]->user;
+            shares.of_user = share;
+        }
+        if (is_last) {
+            samples = 0;
+            share = 1;
+        }
     }
     free(order);
     return shares;

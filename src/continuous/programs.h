@@ -108,8 +108,8 @@ struct program *programs_of(struct programs *programs, const struct known_proces
 /* Return the interval to ask of the program's processes: one without samples if it is off. */
 uint64_t programs_interval_of(const struct program *program);
 
-/* The shares that are left of the budgets of the user whose programs have most samples, and of the
- * user who has least left. */
+/* The least shares that are left to a program: of the user whose programs have most samples, and of
+ * all users. */
 struct programs_cost_shares {
     const char *user; /* a number: whose programs have most; "": unknown */
     double of_user, least;
