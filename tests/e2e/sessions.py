@@ -180,10 +180,17 @@ def test_group_signals_come_once():
     wait_for(f"one process of its name, {process.pid}", lambda: named() == [own] * 2)
     process.terminate()
     end_of(process, "the one process", 7)
-    # timeout(1) sends to its child, and then to the group.
-    command = [TOOL, "host", "-q", "-o", at("timeout"), "--", sys.executable, "-c", COUNTING, "9", "SIGINT"]
-    out = run(["timeout", "-s", "INT", "-k", "3", "5", *command], env=ENVIRONMENT).stdout
-    check(out.count(b"got") == 1, f"timeout -s INT: {out!r}")
+    # timeout(1) sends to its child, and then to the group. SIGALRM tells it that the time is over. A second SIGINT
+    # would come before the SIGUSR2.
+    command = [TOOL, "host", "-q", "-o", at("timeout"), "--", sys.executable, "-c", COUNTING, "2", "SIGINT", "SIGUSR2"]
+    process = begin("timeout", "-s", "INT", "0", *command)
+    check(process.stdout.readline() == b"ready\n", "the command of timeout did not begin")
+    process.send_signal(signal.SIGALRM)
+    check(process.stdout.readline() == b"got SIGINT\n", "timeout's signal did not arrive")
+    (profiler,) = children_of(process.pid)
+    os.kill(profiler, signal.SIGUSR2)
+    out, _ = end_of(process, "timeout -s INT", 124)
+    check(out.split(b"\n")[-2] == b"SIGINT SIGUSR2", f"timeout -s INT: {out!r}")
     # The command sends to its group, which is also ours.
     script = "trap 'echo term; exit 4' TERM; kill -TERM 0; sleep 5"
     out, _ = end_of(host("own", "sh", "-c", script), "kill 0", 4)
