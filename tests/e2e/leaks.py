@@ -330,7 +330,7 @@ def test_usage(directory):
         done = leaks(*arguments, status=1)
         check(done.stderr.startswith(b"heap_profile: ") and done.stdout == b"", f"{arguments}: {done}")
     check(b"did you mean --threshold" in leaks("--treshold", "1", path, status=2).stderr, "a typing error")
-    check(b"usage: heap_profile leaks" in leaks("--help").stdout, "--help")
+    check(b"usage: heap_profile leaks [options] [A] " in leaks("--help").stdout, "--help")
     # Without an argument, the latest profile.
     done = run([TOOL, "leaks"], env={"TMPDIR": directory})
     check(done.status == 1 and b"no latest profile" in done.stderr, f"{done}")

@@ -16,7 +16,7 @@
 #include "cli/view/saved_page.h"
 
 static const char help[] =
-    "usage: heap_profile leaks [options] A      call stacks with live memory in A\n"
+    "usage: heap_profile leaks [options] [A]    call stacks with live memory in A\n"
     "       heap_profile leaks [options] A B    call stacks that have grown from A to B\n"
     "\n"
     "Lists call stacks, the largest first, by the memory that they allocated themselves and still\n"
@@ -25,7 +25,7 @@ static const char help[] =
     "profiles (a DIR or TRACE that heap_profile wrote, Chrome's heap dumps, pprof files and "
     "others:\n"
     "docs/formats.md), or dumps of a trace: TRACE@2 (by number), TRACE@12.5s (nearest to that\n"
-    "time), TRACE@max, TRACE@last (default).\n"
+    "time), TRACE@max, TRACE@last (default). Without A: the latest profile.\n"
     "\n"
     "  --threshold N         only call stacks of more than N allocations\n"
     "  --size-threshold BYTES   only call stacks of more bytes (k, M, G)\n"
