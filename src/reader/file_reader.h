@@ -56,7 +56,7 @@ uint32_t file_reader_number(void);
 
 /* Open the separate debug file with this build id: below the root directory of the process, with
  * its rights, if that is not ours; else on this machine. rights NULL: only on this machine. Return
- * -1 if there is none. */
+ * its descriptor, or -1 if no such file was found. */
 int file_reader_open_debug_file(const uint8_t *build_id, size_t build_id_length, pid_t pid,
                                 struct process_rights *rights);
 

@@ -573,7 +573,7 @@ def test_forged_session():
 
 
 def test_taken_place():
-    """If another user has the name of a user's place, the user is told at once."""
+    """If another user made the directory in which a user's profilers are found, status and each session say so."""
     need_root()
     place = f"/tmp/heapprofd-sessions-{SQUATTED}"
     output = at("taken")

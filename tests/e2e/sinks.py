@@ -292,8 +292,8 @@ def test_directory_ages_step_by_step():
 
 
 def test_directory_of_all():
-    """A directory that others can look into is told, from the start; the files are the owner's only, whatever the
-    umask."""
+    """If others can list the directory, the log says so, from the start. Whatever the umask is, only the owner can read
+    the files."""
     kept = os.path.join(directory, "open")
     os.mkdir(kept)
     os.chmod(kept, 0o755)

@@ -242,7 +242,8 @@ int builder_read_members(struct builder *builder, const struct proto_member *mem
                          struct proto_span message, void *into);
 /* Return the string of bytes as lower-case hex. */
 uint32_t builder_hex(struct builder *builder, struct proto_span span);
-/* Return the string of a build id in hex, in lower case; 0 (""): the text is none. */
+/* Return the string of a build id that is given in hex, in lower case; 0 ("") if the text is not
+ * hex. */
 uint32_t builder_build_id(struct builder *builder, const char *text, size_t length);
 uint32_t builder_mapping(struct builder *builder, const struct profile_mapping *mapping,
                          uint32_t path, uint32_t build_id);

@@ -17,9 +17,10 @@
 
 #define INPUT_BYTES (256u * 1024u)
 #define MAGIC_BYTES 4u /* enough to know a packing */
-/* A compressed file may unpack to this, and to so many times its bytes more. It is a choice: zstd
- * -19 made a trace of an idle program, 65 MB of dumps, 440 times smaller, and texts take some 20 ns
- * for a byte. gzip makes nothing more than 1,032 times smaller. */
+/* The largest size of an unpacked file: PACKED_FLOOR_BYTES, and PACKED_TIMES its packed size. A
+ * larger one is refused. These are a choice: zstd -19 packed a trace of an idle program (65 MB of
+ * dumps) 440 times smaller, gzip packs nothing more than 1,032 times smaller, and reading a text
+ * takes some 20 ns for a byte. */
 #define PACKED_FLOOR_BYTES (UINT64_C(256) << 20)
 #define PACKED_TIMES 128u
 /* Frames of stacks that a file may name, and so many more for each of its bytes. Real files name

@@ -115,7 +115,8 @@ class Translator {
     return { text: known === undefined ? literally(next) : `[${INVERSE[next] ? "^" : ""}${known}]`, isAnchor: false };
   }
 
-  /** Take a repetition: *, +, ?, {2}, {2,} or {2,5}, and a ? that makes it lazy; "" if there is none. */
+  /** Take a repetition (*, +, ?, {2}, {2,} or {2,5}) and the ? after it that makes it lazy. Return "" if the pattern
+   * does not go on with a repetition. */
   private takeRepeat(): string {
     const found = /^(?:[*+?]|\{(\d+)(?:,(\d*))?\})/.exec(this.rest());
     if (!found) {
