@@ -214,29 +214,20 @@ static int find_later(struct attempt *attempt, struct attach *attach)
 /* Add the families to a process that has the client. It is stopped before and after. */
 static int enter_later(struct attempt *attempt)
 {
-    const struct attach *attach = attempt->attach;
-    const struct entries *entries = &attach->entries;
-    struct attached_params *params = attempt->params;
-    struct tracee *tracee = &attempt->tracee;
-    const size_t first = offsetof(struct attached_params, families);
-    entries_list(entries, params);
-    int code = entries_write_trampolines(entries, tracee);
-    if (code == 0)
-        code = tracee_write(tracee, attach->client.params_address + first,
-                            (const char *)params + first,
-                            offsetof(struct attached_params, mapped) - first);
-    if (code == 0) {
-        tracee_move(tracee);
-        code = entries_patch(entries, tracee);
-    }
+    struct attach *attach = attempt->attach;
+    entries_list(&attach->entries, attempt->params);
+    int code = entries_enter_later(&attach->entries, &attempt->tracee,
+                                   attach->client.params_address, attempt->params);
     if (code == 0)
         return 0;
-    entries_undo(entries, tracee);
+    if (!entries_are_unchanged(&attach->entries, &attempt->tracee))
+        attach->loader = 0; /* look for no more: their places are not free */
     return error_set(attempt->error, code, "cannot write the code of process %d: %s",
                      (int)attach->pid, strerror(-code));
 }
 
-/* Add the located families. All is done in a copy, which replaces *attach if it succeeds. */
+/* Add the located families. All is done in a copy, which replaces *attach if it succeeds, or if
+ * entries may have stayed patched. */
 static int add_later(struct attempt *attempt, struct attach *attach)
 {
     struct attach *copy = malloc(sizeof(*copy));
@@ -253,7 +244,7 @@ static int add_later(struct attempt *attempt, struct attach *attach)
             code = attempt_stop_and_enter(attempt, enter_later);
     }
     copy->client.trampoline_count = copy->entries.count;
-    if (code == 0)
+    if (code == 0 || copy->loader == 0)
         *attach = *copy;
     free(copy);
     return code;

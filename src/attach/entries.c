@@ -2,6 +2,7 @@
 /* Make trampolines, move threads out of entries, and patch these. */
 #include "attach/entries.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "attach/arch/processor.h"
@@ -146,11 +147,9 @@ void entries_fill(const struct entries *entries, uint8_t *room, uint8_t *annex)
 
 void entries_list(const struct entries *entries, struct attached_params *params)
 {
-    params->site_count = 0;
-    for (unsigned i = 0; i < entries->count; i++) {
-        if (is_used(&entries->trampolines[i]))
-            params->sites[params->site_count++] = entries->trampolines[i].site;
-    }
+    params->site_count = entries->count;
+    for (unsigned i = 0; i < entries->count; i++)
+        params->sites[i] = entries->trampolines[i].site;
 }
 
 /* --- with all threads stopped --- */
@@ -258,6 +257,38 @@ int entries_undo(const struct entries *entries, struct tracee *tracee)
         }
     }
     tracee_move(tracee);
+    return code;
+}
+
+/* Write what the parameters have from `families` to `sites`. */
+static int write_lists(const struct tracee *tracee, uint64_t address,
+                       const struct attached_params *params)
+{
+    const size_t first = offsetof(struct attached_params, families);
+    return tracee_write(tracee, address + first, (const char *)params + first,
+                        offsetof(struct attached_params, mapped) - first);
+}
+
+int entries_enter_later(const struct entries *entries, struct tracee *tracee, uint64_t address,
+                        const struct attached_params *params)
+{
+    struct attached_params before;
+    int code = tracee_read(tracee, address, &before, sizeof(before));
+    if (code == 0)
+        code = entries_write_trampolines(entries, tracee);
+    if (code < 0)
+        return code;
+    code = write_lists(tracee, address, params);
+    if (code == 0) {
+        tracee_move(tracee);
+        code = entries_patch(entries, tracee);
+    }
+    if (code == 0)
+        return 0;
+    entries_undo(entries, tracee);
+    /* Who removes the client needs the site of an entry that has stayed patched. */
+    if (entries_are_unchanged(entries, tracee))
+        write_lists(tracee, address, &before);
     return code;
 }
 

@@ -55,7 +55,8 @@ bool entries_any_present(const struct entries *entries, const struct tracee *tra
 /* Put the trampolines into the contents of the image's room and of the annex. */
 void entries_fill(const struct entries *entries, uint8_t *room, uint8_t *annex);
 
-/* List the sites in the parameters. */
+/* List the sites in the parameters, each at its entry's place: while the list is written over an
+ * earlier one, no site of a patched entry moves. */
 void entries_list(const struct entries *entries, struct attached_params *params);
 
 /*
@@ -78,6 +79,12 @@ int entries_patch(const struct entries *entries, const struct tracee *tracee);
 
 /* Undo that, and move the threads back. Return 0 or a negative errno. */
 int entries_undo(const struct entries *entries, struct tracee *tracee);
+
+/* Patch the entries of a process that has the client: write the trampolines, and the families and
+ * sites of `params` into its parameters at `address`, before. Return 0; or a negative errno, and
+ * all is as it was, unless the code cannot be written back: then the sites stay listed. */
+int entries_enter_later(const struct entries *entries, struct tracee *tracee, uint64_t address,
+                        const struct attached_params *params);
 
 /* Note that they are patched: they are no longer due. */
 void entries_settle(struct entries *entries);

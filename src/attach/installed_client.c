@@ -80,6 +80,8 @@ static int restore_site(const struct attached_site *site, const struct tracee *t
     uint8_t bytes[ATTACHED_SITE_BYTES];
     /* The library of a family may have been closed meanwhile, and another be in its place. */
     bool may_be_gone = site->function >= ATTACHED_FUNCTIONS;
+    if (site->length == 0)
+        return 0;
     if (site->length > sizeof(bytes))
         return -EFAULT;
     if (tracee_read(tracee, site->address, bytes, site->length) < 0)

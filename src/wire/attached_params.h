@@ -64,8 +64,8 @@ static inline int attached_is_of_libc(unsigned function)
 
 /* A patched entry of a function. */
 struct attached_site {
-    uint64_t address; /* of the first changed byte */
-    uint32_t length;
+    uint64_t address;  /* of the first changed byte */
+    uint32_t length;   /* 0: the site is free */
     uint32_t function; /* enum attached_function, or beyond */
     uint8_t original[ATTACHED_SITE_BYTES];
     uint8_t patched[ATTACHED_SITE_BYTES];
