@@ -43,6 +43,19 @@ static uint64_t start_time_of(pid_t pid)
     return process_stat_read(pid, &stat) ? stat.start_ticks : 0;
 }
 
+bool attempt_is_same_process(const struct attach *attach)
+{
+    return attach->start_time != 0 && start_time_of(attach->pid) == attach->start_time;
+}
+
+bool attempt_has_client(const struct attach *attach, struct process *process)
+{
+    if (process_read_regions(process) < 0)
+        return false;
+    const struct process_region *region = process_region_of(process, attach->client.params_address);
+    return region != NULL && strstr(region->path, ATTACHED_MEMFD_NAME) != NULL;
+}
+
 /* Report that a process has ended instead of the step that failed because of it. A process that
  * ends meanwhile makes any of our steps fail. */
 static int explain_end(pid_t pid, int code, struct attach_outcome *outcome, struct error *error)
@@ -470,14 +483,8 @@ int attach_close(struct attach *attach, struct attach_outcome *outcome, struct e
     struct process process = {.pid = attach->pid};
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     int code = -ESRCH;
-    /* An exec has discarded the image and the patched code. */
-    if (start_time_of(attach->pid) == attach->start_time && attach->start_time != 0 &&
-        process_read_regions(&process) == 0) {
-        const struct process_region *region =
-            process_region_of(&process, attach->client.params_address);
-        if (region != NULL && strstr(region->path, ATTACHED_MEMFD_NAME) != NULL)
-            code = tracee_open(&tracee, attach->pid);
-    }
+    if (attempt_is_same_process(attach) && attempt_has_client(attach, &process))
+        code = tracee_open(&tracee, attach->pid);
     if (code == 0) {
         code = locate_system_call(&process, &tracee);
         if (code == 0)

@@ -136,8 +136,8 @@ void attempt_place_annex(struct attempt *attempt)
 
 /* --- families of libraries that are opened later --- */
 
-/* Return whether the process has the client still: it has not become another program. */
-static bool has_client(const struct attach *attach, const struct tracee *tracee)
+/* Return whether the client's parameters are there: cheaper than to look for its mapping. */
+static bool has_parameters(const struct attach *attach, const struct tracee *tracee)
 {
     uint64_t magic;
     return tracee_read(tracee, attach->client.params_address, &magic, sizeof(magic)) == 0 &&
@@ -277,6 +277,7 @@ int attach_update_families(struct attach *attach, struct attach_outcome *outcome
 {
     const struct attach_options options = {.pid = attach->pid};
     struct attempt attempt = {.options = &options,
+                              .process = {.pid = attach->pid},
                               .tracee = {.memory_fd = -1},
                               .sharers = {.pid = attach->pid},
                               .outcome = outcome,
@@ -284,16 +285,19 @@ int attach_update_families(struct attach *attach, struct attach_outcome *outcome
     *outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
     int code = 0;
     if (attach->loader != 0 && tracee_pending_of(attach->pid) == 0 &&
-        tracee_open(&attempt.tracee, attach->pid) == 0 && has_client(attach, &attempt.tracee)) {
+        tracee_open(&attempt.tracee, attach->pid) == 0 && attempt_is_same_process(attach) &&
+        has_parameters(attach, &attempt.tracee)) {
         attempt.tracee.patience_ms = LATER_PATIENCE_MS;
         drop_closed(attach, &attempt.tracee);
         code = find_later(&attempt, attach);
-        if (code == 0 && attempt.located.family_count > 0) {
+        if (code == 0 && attempt.located.family_count > 0 &&
+            attempt_has_client(attach, &attempt.process)) {
             code = add_later(&attempt, attach);
             note_later(&attempt, attach, code);
         }
     }
     tracee_close(&attempt.tracee);
     memory_sharers_clear(&attempt.sharers);
+    process_clear(&attempt.process);
     return code;
 }

@@ -4,6 +4,7 @@
 #ifndef HEAPPROFD_ATTACH_ATTEMPT_H
 #define HEAPPROFD_ATTACH_ATTEMPT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -47,6 +48,13 @@ struct attempt {
     struct attach_outcome *outcome;
     struct error *error;
 };
+
+/* Return whether the process of our client has not ended: no other one has its pid. */
+bool attempt_is_same_process(const struct attach *attach);
+
+/* Read the mappings of the process. Return whether our client's are among them: an exec has
+ * discarded them, and the patched code. */
+bool attempt_has_client(const struct attach *attach, struct process *process);
 
 void attempt_note_refused(struct attach_outcome *outcome, const char *name, const char *why);
 
