@@ -17,6 +17,9 @@
 #define SYMBOLS_MAX (1u << 20)
 #define STRINGS_MAX (64u << 20)
 
+/* Requests to the file reader. An executable may have thousands of keys without a family. */
+#define READ_FAMILIES_MAX (2 * FAMILIES_MAX)
+
 struct row {
     char name[28];
     uint16_t nothrow; /* EXTENDED_FUNCTIONS: it does not throw */
@@ -295,8 +298,8 @@ unsigned families_read(struct located_family families[FAMILIES_MAX], const struc
                        const struct reader_function *keys, size_t key_count,
                        const char *const *names)
 {
-    unsigned count = 0;
-    for (size_t i = 0; i < key_count; i++) {
+    unsigned count = 0, tried = 0;
+    for (size_t i = 0; i < key_count && tried < READ_FAMILIES_MAX; i++) {
         int kind = 0;
         while (kind < FAMILY_KINDS && (names[keys[i].name][0] != '*' ||
                                        strcmp(names[keys[i].name] + 1, family_keys[kind]) != 0))
@@ -305,7 +308,9 @@ unsigned families_read(struct located_family families[FAMILIES_MAX], const struc
             continue;
         unsigned before = count,
                  at = family_of_key(families, &count, (enum family_kind)kind, keys[i].prefix);
-        if (at == before && count > before && !read_family(&families[at], keys[i].prefix, file))
+        bool is_new = at == before && count > before;
+        tried += is_new;
+        if (is_new && !read_family(&families[at], keys[i].prefix, file))
             count--;
     }
     return count;

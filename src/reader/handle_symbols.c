@@ -124,6 +124,7 @@ static struct wanted *sort_wanted(const struct reader_call *call, size_t *count)
 struct search {
     const struct wanted *wanted;              /* sorted */
     size_t wanted_count, ending_count, found; /* names that begin with '*' are the first ones */
+    size_t found_by_ending;
     struct reader_function *functions;
 };
 
@@ -156,8 +157,12 @@ static void take_function(void *context, const char *name, const GElf_Sym *symbo
     const struct wanted *hit = bsearch(&key, search->wanted, search->wanted_count,
                                        sizeof(*search->wanted), compare_wanted);
     struct reader_function function = {.value = symbol->st_value, .size = symbol->st_size};
-    if (hit == NULL && GELF_ST_BIND(symbol->st_info) != STB_LOCAL)
+    /* A program may have any number of names with the endings: leave room for the others. */
+    if (hit == NULL && search->found_by_ending < READER_FUNCTIONS_MAX / 2 &&
+        GELF_ST_BIND(symbol->st_info) != STB_LOCAL) {
         hit = find_ending(search, name, function.prefix);
+        search->found_by_ending += hit != NULL;
+    }
     if (hit == NULL)
         return;
     function.name = hit->index;

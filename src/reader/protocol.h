@@ -40,7 +40,7 @@ enum reader_kind {
     /* The same descriptors. Bytes: names, each terminated; "*END" stands for all names of global
      * symbols that end so after a prefix. Reply: code 1 if the file itself lists all its functions;
      * a struct reader_function for each function with one of these names, in the order of the
-     * tables. */
+     * tables; at most READER_FUNCTIONS_MAX, half of them by endings. */
     READER_FUNCTIONS,
 };
 

@@ -775,6 +775,20 @@ def test_known_prefix():
         check("je.malloc" not in malloc["remark"], malloc["remark"])
 
 
+def test_many_keys():
+    """A program has thousands of names that end as a family's key does: its allocator is found all the same."""
+    with scene() as (daemon, directory):
+        keys = "".join(f".globl k{i}_mallocx\n.type k{i}_mallocx, @function\n.set k{i}_mallocx, one_mallocx\n" for i in range(20000))
+        with open(os.path.join(directory, "keys.s"), "w") as file:
+            file.write(".text\n.globl one_mallocx\n.type one_mallocx, @function\none_mallocx: ret\n" + keys)
+        path = gcc_text(directory, "many_keys", CALLS_KNOWN, file.name, *KNOWN)
+        process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        check(process.stdout.readline() == b"ready\n", "not ready")
+        heaps, _ = profile_calls(daemon, directory, process, "many keys")
+        check(set(heaps) == {"libc.malloc"}, f"{set(heaps)}")
+        check(heaps["libc.malloc"]["exact_calls"] == 100, f"{heaps['libc.malloc']['exact_calls']} calls")
+
+
 def test_opened_later_hosted():
     """Under host, a program with an allocator of its own is attached to at its start. A library's that it opens later
     is a heap, too."""

@@ -83,6 +83,11 @@ static void test_links_are_listed_while_the_loader_rests(void **state)
     assert_true(pwrite(tracee.memory_fd, &list, sizeof(list), LOADER) > 0);
     assert_true(pwrite(tracee.memory_fd, maps, sizeof(maps), LINKS) > 0);
     assert_int_equal(-EAGAIN, remote_links(LOADER, &memory, &links, &count));
+    assert_int_equal(0, count);
+    assert_null(links);
+    assert_int_equal(0, remote_links_now(LOADER, &memory, &links, &count));
+    assert_int_equal(2, count);
+    free(links);
     list.r_state = RT_CONSISTENT;
     assert_true(pwrite(tracee.memory_fd, &list, sizeof(list), LOADER) > 0);
     assert_int_equal(0, remote_links(LOADER, &memory, &links, &count));
