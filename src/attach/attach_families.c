@@ -116,7 +116,8 @@ int attempt_note_libraries(struct attempt *attempt)
     if (attempt->options == NULL || !attempt->options->wants_families)
         return 0;
     attach->loader = remote_loader(&attempt->process, &memory);
-    int code = remote_links(attach->loader, &memory, &attach->links, &attach->link_count);
+    /* The objects that the search will find: else all would be new at the next look. */
+    int code = remote_links_now(attach->loader, &memory, &attach->links, &attach->link_count);
     return code == -ENOMEM ? error_set(attempt->error, code, "out of memory") : 0;
 }
 

@@ -172,16 +172,26 @@ static int list_links(struct remote_memory *memory, uint64_t next, struct remote
     return 0;
 }
 
-int remote_links(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
-                 size_t *count)
+int remote_links_now(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
+                     size_t *count)
 {
     struct r_debug list;
     *links = NULL;
     *count = 0;
     if (loader == 0 || !peek(memory, loader, &list, sizeof(list)))
         return 0;
-    return list.r_state == RT_CONSISTENT ? list_links(memory, (uintptr_t)list.r_map, links, count)
-                                         : -EAGAIN;
+    return list_links(memory, (uintptr_t)list.r_map, links, count);
+}
+
+int remote_links(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
+                 size_t *count)
+{
+    struct r_debug list;
+    *links = NULL;
+    *count = 0;
+    if (loader != 0 && peek(memory, loader, &list, sizeof(list)) && list.r_state != RT_CONSISTENT)
+        return -EAGAIN;
+    return remote_links_now(loader, memory, links, count);
 }
 
 bool remote_object_of(struct remote_memory *memory, const struct remote_link *link,
@@ -195,15 +205,11 @@ bool remote_object_of(struct remote_memory *memory, const struct remote_link *li
 int remote_objects(const struct process *process, struct remote_memory *memory,
                    struct remote_object **objects, size_t *count)
 {
-    struct r_debug list;
-    struct remote_link *links = NULL;
-    size_t link_count = 0, capacity = 0;
-    uint64_t loader = remote_loader(process, memory);
+    struct remote_link *links;
+    size_t link_count, capacity = 0;
     *objects = NULL;
     *count = 0;
-    int code = loader != 0 && peek(memory, loader, &list, sizeof(list))
-                   ? list_links(memory, (uintptr_t)list.r_map, &links, &link_count)
-                   : 0;
+    int code = remote_links_now(remote_loader(process, memory), memory, &links, &link_count);
     for (size_t i = 0; code == 0 && i < link_count && *count < OBJECTS_MAX; i++) {
         struct remote_object object;
         if (remote_object_of(memory, &links[i], &object) &&

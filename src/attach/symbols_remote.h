@@ -46,6 +46,10 @@ uint64_t remote_loader(const struct process *process, struct remote_memory *memo
 int remote_links(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
                  size_t *count);
 
+/* List the links even while the loader changes them. Return 0 or -ENOMEM. */
+int remote_links_now(uint64_t loader, struct remote_memory *memory, struct remote_link **links,
+                     size_t *count);
+
 /* Read a linked object. Return false if it has no symbols. */
 bool remote_object_of(struct remote_memory *memory, const struct remote_link *link,
                       struct remote_object *object);

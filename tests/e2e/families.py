@@ -576,6 +576,7 @@ def test_closed_attached():
 
 LATER = """
 #include <dlfcn.h>
+#include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdio.h>
@@ -588,8 +589,17 @@ static void restrict_itself(void)
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
+/* Let the loader say that it is in this state. */
+static void say(int state)
+{
+    for (ElfW(Dyn) *at = _DYNAMIC; at->d_tag != DT_NULL; at++) {
+        if (at->d_tag == DT_DEBUG)
+            ((struct r_debug *)at->d_un.d_ptr)->r_state = state;
+    }
+}
 /* Commands, a letter and a number: open library N, and print the address of its malloc; call it N times, and release
- * every other block; close library N; set a filter. The arguments are libraries, each with its prefix. */
+ * every other block; close library N; set a filter; say that the loader rests (0) or adds a library (1). The arguments
+ * are libraries, each with its prefix. */
 int main(int argc, char **argv)
 {
     static void *(*allocate)(unsigned long);
@@ -616,6 +626,8 @@ int main(int argc, char **argv)
             dlclose(libraries[number]);
         if (command == 's')
             restrict_itself();
+        if (command == 'l')
+            say(number);
         printf("%lx\\n", (unsigned long)address);
         fflush(stdout);
     }
@@ -805,6 +817,31 @@ def test_opened_later_hosted():
         got = [total[name]["estimate"] for name in ("alloc_objects", "alloc_space", "space")]
         check(got == [100, 10000, 5000], f"{got}")
         check(HEAP in heaps["libc.malloc"]["remark"], heaps["libc.malloc"]["remark"])
+
+
+def test_attached_while_opening():
+    """The profiler attaches while the program opens a library. Afterwards only this one is new: the allocator's own
+    library is not."""
+    with scene() as (daemon, directory):
+        engine = library(directory)
+        own = [source("renamed_allocator.c"), "-DRENAMED(name)=own_##name", "-shared", "-fPIC", "-lpthread"]
+        # An entry that is only a call cannot be patched.
+        gcc_text(directory, "libown.so", "static volatile int calls;" + PROXY.replace("engine_", "own_").replace("{", "{ calls++;"), *own)
+        flags = ["-L" + directory, "-Wl,--no-as-needed", "-lown", "-ldl", f"-Wl,-rpath,{directory}"]
+        program = Opens(gcc_text(directory, "later", LATER, *flags), engine, "engine_")
+        program.tell("l1")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(program.pid))
+        attached(daemon, program)
+        program.tell("l0")
+        program.open("o0", engine)
+        program.tell("c10")
+        check(session.end() == 0, session.stderr)
+        check(program.end() == 0, "the program failed")
+        heaps = {heap["heap"]: heap for heap in session.report()["heaps"]}
+        check(set(heaps) == {"libc.malloc", HEAP}, f"{set(heaps)}")
+        malloc = heaps["libc.malloc"]
+        check(not malloc["partial"], f"{malloc['partial']}")
+        check("own.malloc" not in malloc["remark"], malloc["remark"])
 
 
 THREADS_LATER = """
