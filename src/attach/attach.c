@@ -264,6 +264,7 @@ static int enter_stopped(struct attempt *attempt)
     params->marker = base + image->marker_start;
     params->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     code = inject_map(tracee, image, base, attempt->options->ring_fd, data_bytes, &ring, error);
+    attempt->has_no_annex = code == -EADDRNOTAVAIL;
     /* Beside the marker, in a page of ours. */
     if (code == 0)
         python_heap_place_calls(&attempt->python, tracee, params->marker + 64, &params->python);
@@ -390,6 +391,29 @@ int attempt_stop_and_enter(struct attempt *attempt, int (*enter)(struct attempt 
     return code;
 }
 
+static int prepare_and_enter(struct attempt *attempt)
+{
+    int code = prepare(attempt);
+    if (code < 0)
+        return code;
+    fill_params(attempt);
+    return attempt_stop_and_enter(attempt, enter_stopped);
+}
+
+/* Forget what prepare_and_enter() has found and made. */
+static void start_over(struct attempt *attempt)
+{
+    struct attach *attach = attempt->attach;
+    const pid_t pid = attach->pid;
+    const uint64_t start_time = attach->start_time;
+    free(attach->links);
+    memset(attach, 0, sizeof(*attach));
+    attach->pid = pid;
+    attach->start_time = start_time;
+    image_free(&attempt->image);
+    *attempt->outcome = (struct attach_outcome){.refusal = ATTACH_FAILED};
+}
+
 static int attach_to(struct attempt *attempt)
 {
     struct tracee *tracee = &attempt->tracee;
@@ -406,15 +430,17 @@ static int attach_to(struct attempt *attempt)
     int code = attempt_check_sharers(attempt);
     if (code == 0)
         code = remove_orphans(&attempt->process, tracee, outcome, error);
-    if (code == 0)
-        code = prepare(attempt);
     if (code < 0)
         return code;
-    fill_params(attempt);
-    code = attempt_stop_and_enter(attempt, enter_stopped);
+    code = prepare_and_enter(attempt);
+    /* A process that stood at its entry has been released. */
+    if (attempt->has_no_annex && attempt->options->moment != ATTACH_AT_ENTRY) {
+        start_over(attempt);
+        code = prepare_and_enter(attempt);
+    }
     if (code == -ETIMEDOUT)
         code = stop_explain(tracee, code, outcome, error);
-    if (code == -EEXIST) {
+    if (code == -EEXIST || code == -EADDRNOTAVAIL) {
         outcome->refusal = ATTACH_BUSY;
         code = error_set(error, -EAGAIN,
                          "process %d has meanwhile mapped memory at the client's address: try "

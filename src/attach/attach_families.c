@@ -131,8 +131,8 @@ void attempt_place_annex(struct attempt *attempt)
         if (!entries_reach(entries, located->families[i].functions[0].address))
             address = located->families[i].functions[0].address;
     }
-    if (address != 0 && !entries_reach(entries, address))
-        entries->annex = inject_find_place(&attempt->process, address, image_annex_bytes());
+    if (address != 0 && !entries_reach(entries, address) && !attempt->has_no_annex)
+        entries->annex = inject_find_near(&attempt->process, address, image_annex_bytes());
 }
 
 /* --- families of libraries that are opened later --- */

@@ -45,6 +45,7 @@ struct attempt {
     struct memory_sharers sharers;
     struct image image;
     struct attached_params *params; /* of the image */
+    bool has_no_annex;              /* something was in its place */
     struct attach_outcome *outcome;
     struct error *error;
 };
@@ -70,7 +71,7 @@ int attempt_note_libraries(struct attempt *attempt);
 
 /* Choose the address of an annex, if functions are out of the image's reach: those of a family in
  * the executable, if the allocator is in a library; or those of libraries, if it is in the
- * executable. */
+ * executable. A place near them does not overlap the image, which is not. */
 void attempt_place_annex(struct attempt *attempt);
 
 /* Make the trampolines of the located families. */

@@ -70,9 +70,14 @@ static uint64_t find_place(const struct process *process, uint64_t near, size_t 
     return best & ~(uint64_t)(PROCESSOR_PAGE_BYTES - 1);
 }
 
+uint64_t inject_find_near(const struct process *process, uint64_t near, size_t bytes)
+{
+    return find_place(process, near, bytes, REACH);
+}
+
 uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes)
 {
-    uint64_t place = find_place(process, near, bytes, REACH);
+    uint64_t place = inject_find_near(process, near, bytes);
     if (place == 0 && PROCESSOR_HAS_FAR_JUMP)
         place = find_place(process, near, bytes, UINT64_MAX);
     return place;
@@ -226,18 +231,16 @@ static void map_annex(struct injection *injection, const struct image *image)
 {
     const struct attached_params *params = image_params(image);
     const uint64_t place[6] = {params->annex, image->annex_bytes};
-    if (params->annex == 0)
+    if (params->annex == 0 || injection->code < 0)
         return;
     long mapped =
         call(injection, "map memory where its executable reaches it", CALL_MAP_IMAGE, place);
+    injection->annex = injection->code == 0 ? (uint64_t)mapped : 0;
+    if (injection->code == -ENOMEM || (injection->code == 0 && injection->annex != params->annex))
+        injection->code = error_set(injection->error, -EADDRNOTAVAIL,
+                                    "the process mapped something in our place");
     if (injection->code < 0)
         return;
-    injection->annex = (uint64_t)mapped;
-    if (injection->annex != params->annex) {
-        injection->code =
-            error_set(injection->error, -EEXIST, "the process mapped something in our place");
-        return;
-    }
     put_memory(injection,
                injection->base + image->params_offset +
                    offsetof(struct attached_params, annex_bytes),

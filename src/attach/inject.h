@@ -18,15 +18,17 @@
  * has answered. The rest is room for return frames. */
 #define INJECT_SCRATCH_BYTES 512u
 
-/* Return the address of `bytes` free bytes that a patched entry at `near` reaches; 0: there are
- * none. */
+/* Return the address of `bytes` free bytes within a short jump of `near`; 0: there are none. */
+uint64_t inject_find_near(const struct process *process, uint64_t near, size_t bytes);
+
+/* The same, or further away if a longer jump reaches it. */
 uint64_t inject_find_place(const struct process *process, uint64_t near, size_t bytes);
 
 /*
  * Map the image at `base`, its annex at the address in its parameters (0: none), and the ring
- * anywhere (its address goes into *ring). Call it between
- * tracee_work_begin() and tracee_work_end(). Return 0, or a negative errno with a message; after an
- * error nothing stays mapped.
+ * anywhere (its address goes into *ring). Call it between tracee_work_begin() and
+ * tracee_work_end(). Return 0, or a negative errno with a message (-EEXIST: something is in the
+ * image's place; -EADDRNOTAVAIL: in the annex's); after an error nothing stays mapped.
  */
 int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
                uint64_t data_bytes, uint64_t *ring, struct error *error);
