@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families of functions: how many of an executable are read, and that only the process with our
- * client gets more of them. */
+/* Families of functions: how many of an executable are read, that an attach does without an annex
+ * for them, and that only the process with our client gets more of them. */
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 
 #include "attach/attempt.h"
 #include "attach/families.h"
+#include "attach/inject.h"
 #include "util/process_files.h"
 
 /* --- of an executable --- */
@@ -129,6 +131,40 @@ static void end_process(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
+static unsigned maps, annexes;
+
+int __wrap_inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
+                      uint64_t data_bytes, uint64_t *ring, struct error *error);
+int __wrap_inject_map(struct tracee *tracee, const struct image *image, uint64_t base, int ring_fd,
+                      uint64_t data_bytes, uint64_t *ring, struct error *error)
+{
+    bool has_annex = image_params(image)->annex != 0;
+    (void)tracee, (void)base, (void)ring_fd, (void)data_bytes, (void)ring;
+    maps++;
+    annexes += has_annex;
+    return error_set(error, has_annex ? -EADDRNOTAVAIL : -EIO, "annex: %d", has_annex);
+}
+
+/* The executable has a family, and malloc is in a library far from it. */
+static void test_an_annex_without_a_place_is_left_out(void **state)
+{
+    struct attach_outcome outcome;
+    struct error error = {0};
+    (void)state;
+    pid_t pid = fork_waiting();
+    const struct attach_options options = {
+        .pid = pid, .data_bytes = 1 << 20, .wants_families = true};
+    has_them = false;
+    assert_null(attach_open(&options, &outcome, &error));
+    end_process(pid);
+    if (maps == 0)
+        skip();
+    assert_int_equal(2, maps);
+    assert_int_equal(1, annexes);
+    assert_string_equal("annex: 0", error.message);
+    assert_string_equal("engine.malloc", outcome.unseen_family);
+}
+
 /* Make an attach to the process that knows none of its libraries and has patched one, which was
  * closed. */
 static void make_attach(pid_t pid)
@@ -193,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_families_of_an_executable_are_bounded),
+        cmocka_unit_test(test_an_annex_without_a_place_is_left_out),
         cmocka_unit_test(test_another_process_with_the_pid_is_left_alone),
         cmocka_unit_test(test_a_process_without_the_client_is_left_alone),
     };
