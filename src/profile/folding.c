@@ -105,9 +105,11 @@ static int number_nameless(struct nameless *nameless, const struct profile *prof
 
 static void add_caller(struct nameless_function *function, uint64_t caller)
 {
-    for (size_t i = 0; i < WRAPPER_CALLERS && function->callers[i] != caller; i++)
-        if (function->callers[i] == 0)
-            function->callers[i] = caller;
+    size_t i = 0;
+    while (i < WRAPPER_CALLERS && function->callers[i] != 0 && function->callers[i] != caller)
+        i++;
+    if (i < WRAPPER_CALLERS)
+        function->callers[i] = caller;
 }
 
 /* Return a number of the function that a frame is in: equal names are the same pointer. */
@@ -204,6 +206,14 @@ static bool has_name(const struct profile *profile, uint32_t callsite)
     return *profile->frames[profile->callsites[callsite].frame].name != '\0';
 }
 
+/* Return whether a callsite has a name, and another one in its module has none. */
+static bool names(const struct profile *profile, uint32_t callsite, uint32_t nameless)
+{
+    return has_name(profile, callsite) && !has_name(profile, nameless) &&
+           profile->frames[profile->callsites[callsite].frame].mapping ==
+               profile->frames[profile->callsites[nameless].frame].mapping;
+}
+
 uint32_t folding_charge(const struct folding *folding, const struct profile *profile,
                         uint32_t callsite)
 {
@@ -212,8 +222,7 @@ uint32_t folding_charge(const struct folding *folding, const struct profile *pro
         const struct known_frames *known = folding_of(folding, profile->callsites[at].frame);
         if (known == NULL)
             return at;
-        if (!known->allocates &&
-            (other == PROFILE_NONE || (!has_name(profile, other) && has_name(profile, at))))
+        if (!known->allocates && (other == PROFILE_NONE || names(profile, at, other)))
             other = at;
         outermost = at;
     }

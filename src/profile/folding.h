@@ -27,8 +27,8 @@ static inline const struct known_frames *folding_of(const struct folding *foldin
 
 /*
  * Return the callsite that a stack is charged to: that of the program's innermost own frame. If the
- * program has no frame on it, use the innermost frame that does more than allocate, if possible one
- * with a name, or else the outermost frame.
+ * program has no frame on it, use the innermost frame that does more than allocate (if it has no
+ * name, the next one in its module that has), or else the outermost frame.
  */
 uint32_t folding_charge(const struct folding *folding, const struct profile *profile,
                         uint32_t callsite);

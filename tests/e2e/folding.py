@@ -156,6 +156,80 @@ def test_containers(directory):
     check(failed.status == 1 and re.search(rb"shop::fill_lists \S*containers\.cc:\d+", failed.stdout), failed.stdout)
 
 
+# A library whose inner functions are static, and a program that reaches the one that copies from two sides.
+LIBRARY = """
+#include <stdlib.h>
+#include <string.h>
+static void *get(size_t n) { return malloc(n); }
+static char *fill(size_t n) { char *p = get(n); memset(p, 1, n); return p; }
+static char *inner(size_t n) { return fill(n); }
+static char *middle(size_t n) { return inner(n); }
+char *library_read(size_t n) { return middle(n); }
+char *library_open(size_t n) { return get(n); }
+char *library_close(size_t n) { return get(n); }
+"""
+USER = """
+#include <stdlib.h>
+char *library_read(size_t), *library_open(size_t), *library_close(size_t);
+void *volatile kept;
+#define STEP(name, call) void name(int n) { call; }
+STEP(copy, kept = malloc(n))
+STEP(one, copy(n)) STEP(two, one(n)) STEP(three, two(n)) STEP(four, three(n))
+STEP(load_config, four(n)) STEP(load_data, four(n)) STEP(load_rest, four(n)) STEP(load_more, four(n))
+int main(void)
+{
+    for (int i = 0; i < 100; i++) {
+        load_data(6000); load_config(3000); load_rest(500); load_more(500);
+        kept = library_read(5000);
+    }
+    kept = library_open(400000); kept = library_close(300000);
+    return 0;
+}
+"""
+
+
+def test_rows(directory):
+    """A row reaches the program's own code, with its line, and says where its stacks part."""
+    at = lambda name: os.path.join(directory, name)
+    for name, text in (("library.c", LIBRARY), ("user.c", USER)):
+        with open(at(name), "w") as file:
+            file.write(text)
+    ok("gcc", "-O0", "-shared", "-fPIC", "-o", at("libinner.so.1.2"), at("library.c"))
+    ok("strip", at("libinner.so.1.2"))
+    ok("gcc", "-g", "-O0", "-o", at("user"), at("user.c"), at("libinner.so.1.2"), "-Wl,-rpath," + directory)
+    ok(TOOL, "host", "-q", "-i", "1", "-o", at("p"), "--", at("user"))
+    text = report("--top", "0", path=at("p"))
+    rows = {size.split()[0]: re.split(r"  +", row)[-1] for size, row in table(text)}
+    line = 1 + USER[:USER.index("STEP(copy")].count("\n")
+    same(rows, {
+        # get() has three callers, fill() one: the first is passed over, the second is shown by its address. What it
+        # takes to reach a name is folded.
+        "1.00": f"copy user.c:{line} [user] < one < two < three < four < ... < load_data 60 %, load_config 30 %, 2 others",
+        "500": next(row for row in rows.values() if "library_read" in row),
+        "400": "library_open [libinner.so.1.2] < main", "300": "library_close [libinner.so.1.2] < main",
+    }, "the rows")
+    check(re.fullmatch(r"0x[0-9a-f]+ @ libinner\.so\.1\.2 < \(2 frames of libinner\) < library_read < main", rows["500"]), rows["500"])
+    # On a narrow terminal the place where they part comes before the callers that they share.
+    narrow = [row for _, row in table(report("--top", "0", columns=130, path=at("p"))) if "copy" in row]
+    check("load_data 60 %, load_config 30 %, 2 others" in narrow[0] and len(narrow[0]) < 130, narrow)
+    # The other verbs have the same rows.
+    ok(TOOL, "host", "-q", "-i", "1", "-o", at("other"), "--", "/bin/ls", "/")
+    for verb in (["leaks", at("p")], ["check", "--max-live", "1k", at("p")], ["diff", at("other"), at("p")]):
+        said = run([TOOL, *verb], env={"COLUMNS": ""}).stdout.decode()
+        check(re.search(r" @ libinner\.so\.1\.2 < \(2 frames of libinner\) < library_read < main", said), f"{verb}: {said}")
+
+
+def test_run_time_functions(directory):
+    """Of memory that a script's function is charged with, a row names the function of the run time that it is for."""
+    script = "import re\ndef compile_all():\n    return [re.compile('a%db*' % i) for i in range(3000)]\nkept = compile_all()\n"
+    path = os.path.join(directory, "python")
+    ok(TOOL, "host", "-q", "-i", "1", "--heaps", "libc.malloc", "-o", path, "--", "/usr/bin/python3", "-c", script)
+    text = report("--top", "0", "--view", "alloc_space", path=path)
+    rows = [row for _, row in table(text) if " (in " in row]
+    check(any(re.search(r"\w+ \S+\.py:\d+ \(in _?\w+\) < ", row) for row in rows), f"{rows[:5]}")
+    check(re.search(r"\.\.\. \d+ frames? of (the allocator and )?Python's interpreter: \w+\n", text), text[:3000])
+
+
 def check_sentences(directory):
     """Facts and notes of a report are broken at spaces."""
     path = os.path.join(directory, "sentences")

@@ -171,11 +171,21 @@ uint32_t view_profiles_node(const struct view_profiles *profiles,
     return profiles->filtered.hides ? profiles->filtered.of_nodes[node] : node;
 }
 
+/* Return whether a function has a name, and another one in its module has none. */
+static bool names(const struct function *function, const struct function *nameless)
+{
+    const struct profile_frame *named = &function->profile->frames[function->frame],
+                               *other = &nameless->profile->frames[nameless->frame];
+    return *named->name != '\0' && *other->name == '\0' && named->mapping != PROFILE_NONE &&
+           other->mapping != PROFILE_NONE &&
+           strcmp(function->profile->mappings[named->mapping].path,
+                  nameless->profile->mappings[other->mapping].path) == 0;
+}
+
 uint32_t view_profiles_holder(struct view_profiles *profiles, const struct stack_tree *tree,
                               uint32_t node)
 {
     uint32_t other = STACK_NONE, outermost = STACK_NONE;
-    bool other_is_named = false;
     for (; node != STACK_NONE; node = tree->nodes[node].parent) {
         const struct function *function = &profiles->functions.items[tree->nodes[node].function];
         const struct view_profile *of = view_profiles_of(profiles, function->profile);
@@ -183,11 +193,9 @@ uint32_t view_profiles_holder(struct view_profiles *profiles, const struct stack
         outermost = tree->nodes[node].function;
         if (known == NULL)
             return outermost;
-        bool is_named = *of->profile->frames[function->frame].name != '\0';
-        if (!known->allocates && (other == STACK_NONE || (!other_is_named && is_named))) {
+        if (!known->allocates &&
+            (other == STACK_NONE || names(function, &profiles->functions.items[other])))
             other = outermost;
-            other_is_named = is_named;
-        }
     }
     return other != STACK_NONE ? other : outermost;
 }

@@ -74,19 +74,21 @@ function sumTree(rows: Row[], of: Uint32Array, tree: StackTree, leaves: Leaves) 
 
 const NAMELESS = /^0x[0-9a-f]+ @ /;
 
+/** Return whether a function has a name, and another one in its module has none. */
+function names(named: SavedFunction, nameless: SavedFunction): boolean {
+  return !NAMELESS.test(named.name) && NAMELESS.test(nameless.name) && named.path === nameless.path;
+}
+
 /** Return the function that holds the memory of a stack: the innermost one of the program's own. Without one, that of
- * a library that does more than allocate, if possible one with a name. */
+ * a library that does more than allocate; if it has no name, the next one in its module that has. */
 function holderOf(tree: StackTree, functions: SavedFunction[], leaf: number): number {
   let other = NONE;
-  let isNamed = false;
   let outermost = NONE;
   for (let node = leaf; node !== NONE; node = tree.parent[node]!) {
     outermost = tree.function[node]!;
-    const { folded, name } = functions[outermost]!;
-    if (folded === undefined) return outermost;
-    if (folded === "allocates" || isNamed || (other !== NONE && NAMELESS.test(name))) continue;
-    other = outermost;
-    isNamed = !NAMELESS.test(name);
+    const one = functions[outermost]!;
+    if (one.folded === undefined) return outermost;
+    if (one.folded !== "allocates" && (other === NONE || names(one, functions[other]!))) other = outermost;
   }
   return other !== NONE ? other : outermost;
 }
