@@ -63,7 +63,7 @@ static bool is_alike(const struct profile_frame *one, const struct profile_frame
 /* Wrappers of wrappers, as x2realloc of xrealloc of realloc. */
 #define WRAPPER_LEVELS 3
 
-static const struct known_frames nameless_wrapper = {"functions that only allocate", true};
+static const struct known_frames nameless_wrapper = {"functions that only allocate", true, false};
 
 struct nameless_function {
     uint64_t callers[WRAPPER_CALLERS]; /* the first different ones; 0: none */
@@ -261,7 +261,7 @@ uint32_t folding_run_time(const struct folding *folding, const struct profile *p
         return PROFILE_NONE;
     for (uint32_t at = callsite; at != charged; at = profile->callsites[at].parent) {
         const struct known_frames *known = folding_of(folding, profile->callsites[at].frame);
-        if (known != NULL && !known->allocates && has_name(profile, at))
+        if (known != NULL && known->is_run_time && has_name(profile, at))
             return at;
     }
     return PROFILE_NONE;

@@ -22,7 +22,7 @@ struct group {
 
 /* The first matching group counts. */
 static const struct group groups[] = {
-    {{"the allocator", true},
+    {{"the allocator", true, false},
      LIST("libjemalloc.so*", "libtcmalloc*", "libmimalloc*", "libheapprofd_*", "libasan.so*",
           "liblsan.so*", "libhwasan.so*"),
      LIST("malloc", "calloc", "realloc", "reallocarray", "memalign", "aligned_alloc",
@@ -104,48 +104,48 @@ static const struct group groups[] = {
           "ReallocateHeap", "ChunkPool::*", "Arena::grow", "Arena::Amalloc*",
           "Arena::AmallocWords"),
      NULL},
-    {{"the allocator", true},
+    {{"the allocator", true, false},
      NONE,
      LIST("new_arena", "block_alloc", "block_new", "gc_alloc"),
      LIST("libpython*", "python*")},
-    {{"the allocator", true},
+    {{"the allocator", true, false},
      NONE,
      LIST("alloc", "alloc_clear", "lalloc*", "mem_realloc"),
      LIST("vim*")},
-    {{"libc++", false},
+    {{"libc++", false, false},
      LIST("libc++.so*", "libc++abi.so*"),
      LIST("std::__1::*", "std::__ndk1::*"),
      NULL},
-    {{"libstdc++", false},
+    {{"libstdc++", false, false},
      LIST("libstdc++.so*"),
      LIST("std::*", "__gnu_cxx::*", "__cxxabiv1::*", "__cxa_*"),
      NULL},
-    {{"LLVM's containers", false},
+    {{"LLVM's containers", false, false},
      NONE,
      LIST("llvm::SmallVectorBase::*", "llvm::SmallVectorTemplate*", "llvm::SmallVectorImpl::*",
           "llvm::SmallVector::*", "llvm::DenseMap*", "llvm::detail::DenseMap*",
           "llvm::SmallDenseMap::*", "llvm::StringMap*", "llvm::FoldingSetBase::*",
           "llvm::SmallPtrSet*", "llvm::function_ref::*", "llvm::any_*"),
      NULL},
-    {{"Qt's containers", false},
+    {{"Qt's containers", false, false},
      NONE,
      LIST("QArrayData::*", "QTypedArrayData::*", "QListData::*", "QHashData::*", "QMapData*",
           "QVector::*", "QList::*", "QHash::*", "QMap::*", "QByteArray::reallocData",
           "QString::reallocData", "QHashPrivate::*", "QtPrivate::*"),
      NULL},
-    {{"the Java VM", false}, LIST("libjvm.so"), NULL, NULL},
-    {{"V8", false}, NONE, LIST("v8::*", "Builtins_*"), NULL},
-    {{".NET's run time", false},
+    {{"the Java VM", false, true}, LIST("libjvm.so"), NULL, NULL},
+    {{"V8", false, true}, NONE, LIST("v8::*", "Builtins_*"), NULL},
+    {{".NET's run time", false, true},
      LIST("libcoreclr.so", "libclrjit.so", "libmono*", "mono-sgen*"),
      NULL,
      NULL},
-    {{"Go's run time", false},
+    {{"Go's run time", false, true},
      LIST("libgo.so*"),
      LIST("runtime.*", "_cgo_*", "x_cgo_*", "_cgoexp_*", "crosscall*", "main._Cfunc_*"),
      NULL},
-    {{"Swift's run time", false}, LIST("libswiftCore.so"), NULL, NULL},
-    {{"libgfortran", false}, LIST("libgfortran.so*"), NULL, NULL},
-    {{"Python's interpreter", false},
+    {{"Swift's run time", false, true}, LIST("libswiftCore.so"), NULL, NULL},
+    {{"libgfortran", false, false}, LIST("libgfortran.so*"), NULL, NULL},
+    {{"Python's interpreter", false, true},
      LIST("libpython3.*", "python3", "python3.*"),
      LIST("_PyEval_*", "PyEval_*", "_PyFunction_Vectorcall*", "PyObject_Call*", "_PyObject_Call*",
           "PyObject_Vectorcall*", "_PyObject_Vectorcall*", "_PyObject_FastCall*",
@@ -154,12 +154,12 @@ static const struct group groups[] = {
           "object_vacall", "function_code_fastcall", "call_function", "do_call_core",
           "_PyObject_Call_Prepend"),
      NULL},
-    {{"Perl's interpreter", false}, NONE, LIST("Perl_runops_*", "Perl_pp_entersub"), NULL},
-    {{"Ruby's interpreter", false},
+    {{"Perl's interpreter", false, true}, NONE, LIST("Perl_runops_*", "Perl_pp_entersub"), NULL},
+    {{"Ruby's interpreter", false, true},
      LIST("libruby*", "ruby", "ruby2*", "ruby3*"),
      LIST("vm_exec*", "vm_call_*", "rb_vm_exec", "vm_sendish", "rb_ec_exec_node"),
      NULL},
-    {{"the C library", false},
+    {{"the C library", false, false},
      LIST("libc.so*", "libc-2.*", "libc.musl-*", "libm.so*", "libm-2.*", "libmvec*", "libpthread*",
           "libdl.so*", "libdl-2.*", "librt.so*", "librt-2.*", "libresolv*", "libnss_*",
           "libanl.so*", "ld-linux*", "ld-musl-*", "ld-2.*", "ld.so*", "ld64.so*", "libgcc_s.so*",
@@ -169,7 +169,7 @@ static const struct group groups[] = {
      NULL},
 };
 
-static const struct known_frames rust_library = {"Rust's standard library", false};
+static const struct known_frames rust_library = {"Rust's standard library", false, false};
 
 /* Return whether the first `length` bytes of a text are like a pattern. */
 static bool is_like(const char *text, size_t length, const char *pattern)
@@ -244,7 +244,7 @@ static bool is_rust_library(const char *name)
 /* Debug information may have only the last part of a function's name. */
 static const struct known_frames *find_source(const char *source_file)
 {
-    static const struct known_frames cxx = {"libstdc++", false}, llvm_cxx = {"libc++", false};
+    static const struct known_frames cxx = {"libstdc++", false, false}, llvm_cxx = {"libc++", false, false};
     if (strncmp(source_file, "/rustc/", strlen("/rustc/")) == 0)
         return &rust_library;
     if (strstr(source_file, "/include/c++/v1/") != NULL)

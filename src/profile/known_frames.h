@@ -12,6 +12,7 @@
 struct known_frames {
     const char *what; /* "libstdc++" */
     bool allocates;   /* only allocates, so it does not show what the memory is for */
+    bool is_run_time; /* of a language: runs functions that it names */
 };
 
 /* Return the group that a frame belongs to, by the base name of its module, the simple name of its
