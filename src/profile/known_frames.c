@@ -244,7 +244,8 @@ static bool is_rust_library(const char *name)
 /* Debug information may have only the last part of a function's name. */
 static const struct known_frames *find_source(const char *source_file)
 {
-    static const struct known_frames cxx = {"libstdc++", false, false}, llvm_cxx = {"libc++", false, false};
+    static const struct known_frames cxx = {"libstdc++", false, false},
+                                     llvm_cxx = {"libc++", false, false};
     if (strncmp(source_file, "/rustc/", strlen("/rustc/")) == 0)
         return &rust_library;
     if (strstr(source_file, "/include/c++/v1/") != NULL)
