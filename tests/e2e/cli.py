@@ -1265,6 +1265,29 @@ def test_sentences():
     check("The peak was" not in tool("report", "--focus", "hold", at("said")).stdout.decode(), "sentences beside a filter")
 
 
+def test_summary():
+    """The summary goes to standard error, or to where --summary says; a file that cannot be written is known before."""
+    command = ["--", "sh", "-c", "echo out; echo err >&2; ls /"]
+    run_host = lambda *options: run([TOOL, "host", "-o", at("said"), *options, *command], env=TEMPORARY)
+    def took(*options):
+        done = run_host(*options)
+        shutil.rmtree(at("said"), ignore_errors=True)
+        return done
+    plain = took("-q")
+    check(plain.stdout.startswith(b"out\n") and plain.stderr == b"err\n", f"{plain}")
+    usual = took()
+    check(usual.stdout == plain.stdout and b"Profile in" in usual.stderr, f"{usual.stderr!r}")
+    done = took("--summary", at("summary"))
+    with open(at("summary"), "rb") as file:
+        said = file.read()
+    check(done.stdout == plain.stdout and done.stderr == b"err\n" and b"Profile in" in said and b"\x1b" not in said, f"{done.stderr!r}, {said!r}")
+    done = took("-q", "--summary", "-")
+    check(done.stdout.startswith(plain.stdout) and b"Profile in" in done.stdout and done.stderr == b"err\n", f"{done.stdout!r}")
+    for path in (at("nowhere/summary"), at(".")):
+        done = took("--summary", path)
+        check(done.status == 125 and b"--summary" in done.stderr and path.encode() in done.stderr and done.stdout == b"", f"{path}: {done}")
+
+
 def test_bad_usage():
     """Wrong usage exits with 2, of host with 125, which no command is likely to have; the message names the option, the value and the accepted values."""
     for options, *said in (

@@ -66,6 +66,8 @@ option_take take_names;        /* appends A,B to a char ** */
     "files\n"                                                                                      \
     "      --no-pprof         no pprof files; traceconv profile makes them from the trace\n"       \
     "      --memory-infra     also write memory_infra.json.gz, for Chromium's trace viewer\n"      \
+    "      --summary FILE     write the summary there (-: standard output); it goes to standard\n" \
+    "                         error otherwise\n"                                                   \
     "  -q, --quiet            print only errors\n"
 
 /* Set the options' defaults. After them, call heap_options_settle(). */

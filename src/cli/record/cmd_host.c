@@ -57,6 +57,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("follow-children", 0, OPTION_SET, struct request, host.follow_children),
     OPTION_ENTRY("end-with-command", 0, OPTION_SET, struct request, host.end_with_command),
     OPTION_ENTRY("print-config", 0, OPTION_SET, struct request, print_config),
+    OPTION_ENTRY("summary", 0, OPTION_TEXT, struct request, host.finish.summary),
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, host.finish.no_symbols),
     OPTION_ENTRY("no-pprof", 0, OPTION_SET, struct request, host.finish.no_pprof),
     OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct request, host.finish.memory_infra),

@@ -98,6 +98,7 @@ static const struct option_entry options[] = {
                  session.follow_children),
     OPTION_ENTRY("print-config", 0, OPTION_SET, struct profile_arguments, print_config),
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct profile_arguments, session.finish.no_symbols),
+    OPTION_ENTRY("summary", 0, OPTION_TEXT, struct profile_arguments, session.finish.summary),
     OPTION_ENTRY("no-pprof", 0, OPTION_SET, struct profile_arguments, session.finish.no_pprof),
     OPTION_ENTRY("memory-infra", 0, OPTION_SET, struct profile_arguments,
                  session.finish.memory_infra),

@@ -28,6 +28,7 @@ static const char help[] =
     "                         directory)\n"
     "      --no-symbols       do not search debug files: names only from the programs' own files\n"
     "      --no-pprof         no pprof files; traceconv profile makes them from the trace\n"
+    "      --summary FILE     write the summary there (-: standard output), not to stderr\n"
     "      --quiet            print only errors\n" SERVICE_HELP
     "      --attach KEY       take over a session that was left with --detach, and wait for its "
     "end\n"
@@ -54,6 +55,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("out", 'o', OPTION_TEXT, struct request, session.trace_path),
     OPTION_ENTRY("output", 0, OPTION_TEXT, struct request, session.trace_path),
     OPTION_ENTRY("no-symbols", 0, OPTION_SET, struct request, session.finish.no_symbols),
+    OPTION_ENTRY("summary", 0, OPTION_TEXT, struct request, session.finish.summary),
     OPTION_ENTRY("no-pprof", 0, OPTION_SET, struct request, session.finish.no_pprof),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, session.finish.quiet),
     SERVICE_OPTIONS(struct request, service),

@@ -3,9 +3,12 @@
 #include "cli/record/finish_profile.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/convert/memory_infra_file.h"
@@ -31,7 +34,8 @@ struct finished {
     bool is_symbolized; /* symbolized-trace was written */
     int files;          /* number of pprof files, or a negative errno */
     struct error error; /* set if `files` is negative */
-    FILE *report;       /* NULL: none is wanted */
+    FILE *to;           /* where the report goes; NULL: none is wanted */
+    FILE *report;       /* in memory, until the files are there; NULL: the same */
 };
 
 static void print_unnamed(const struct finished *finished, const struct report_options *options,
@@ -44,13 +48,13 @@ static void print_unnamed(const struct finished *finished, const struct report_o
     unnamed_clear(&unnamed);
 }
 
-static struct report_options brief_report(void)
+static struct report_options brief_report(FILE *to)
 {
     return (struct report_options){
         .view = EXPORT_MAX,
         .brief = true,
-        .colours = isatty(STDERR_FILENO) && getenv("NO_COLOR") == NULL,
-        .columns = stack_format_columns(stderr),
+        .colours = isatty(fileno(to)) && getenv("NO_COLOR") == NULL,
+        .columns = stack_format_columns(to),
         .simple_names = true,
     };
 }
@@ -58,7 +62,7 @@ static struct report_options brief_report(void)
 /* Print what the profile says. */
 static void print_report(const struct finished *finished, FILE *stream)
 {
-    struct report_options report = brief_report();
+    struct report_options report = brief_report(finished->to);
     if (finished->profile->heap_count == 0) {
         format_printf(stream, "%s/raw-trace has no profile\n", finished->output->directory);
         report_print_unprofiled(finished->profile, stream);
@@ -165,8 +169,7 @@ static int write_all(struct finished *finished, struct error *error)
     char *text = NULL;
     size_t length = 0;
     pthread_t rest;
-    bool quiet = finished->options->quiet;
-    finished->report = quiet ? NULL : open_memstream(&text, &length);
+    finished->report = finished->to == NULL ? NULL : open_memstream(&text, &length);
     bool has_thread = !finished->options->no_pprof &&
                       finished->profile->callsite_count >= LARGE_CALLSITES &&
                       pthread_create(&rest, NULL, make_rest, finished) == 0;
@@ -179,17 +182,17 @@ static int write_all(struct finished *finished, struct error *error)
         print_files(finished, finished->report);
         fclose(finished->report);
     }
-    if (finished->files >= 0 && !quiet && text == NULL)
+    if (finished->files >= 0 && finished->to != NULL && text == NULL)
         finished->files = error_set(&finished->error, -ENOMEM, "no memory for the report");
     if (finished->files < 0)
         *error = finished->error;
     else if (text != NULL)
-        fwrite(text, 1, length, stderr);
+        fwrite(text, 1, length, finished->to);
     free(text);
     return finished->files < 0 ? finished->files : 0;
 }
 
-static int write_memory_infra(const struct finished *finished, bool quiet, struct error *error)
+static int write_memory_infra(const struct finished *finished, struct error *error)
 {
     static const char name[] = "memory_infra.json.gz";
     struct output_file file;
@@ -199,8 +202,8 @@ static int write_memory_infra(const struct finished *finished, bool quiet, struc
         return code;
     code = memory_infra_file_write_all(finished->profile, file.fd, true, error);
     code = output_file_close(&file, code, error);
-    if (code == 0 && !quiet)
-        format_printf(stderr, "  %s/%s   for the memory columns of Chromium's trace viewer\n",
+    if (code == 0 && finished->to != NULL)
+        format_printf(finished->to, "  %s/%s   for the memory columns of Chromium's trace viewer\n",
                       directory, name);
     return code;
 }
@@ -213,21 +216,67 @@ static int count_profiled(const struct profile *profile)
     return count;
 }
 
+static int refuse_summary(const char *path, struct error *error)
+{
+    return error_set(error, -errno, "--summary: %s cannot be written: %s", path, strerror(errno));
+}
+
+int finish_profile_check(const struct finish_profile_options *options, struct error *error)
+{
+    const char *path = options->summary;
+    struct stat status;
+    /* To open a pipe and close it would be its end for the reader. */
+    if (path == NULL || strcmp(path, "-") == 0 ||
+        (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)))
+        return 0;
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return refuse_summary(path, error);
+    close(fd);
+    return 0;
+}
+
+/* Open what the report is written to. Return 0 with *to (NULL: nothing), or a negative errno. */
+static int open_summary(const struct finish_profile_options *options, FILE **to,
+                        struct error *error)
+{
+    const char *path = options->summary;
+    *to = options->quiet ? NULL : stderr;
+    if (path == NULL)
+        return 0;
+    *to = strcmp(path, "-") == 0 ? stdout : fopen(path, "we");
+    return *to != NULL ? 0 : refuse_summary(path, error);
+}
+
+static int close_summary(FILE *to, const char *path, int code, struct error *error)
+{
+    bool failed = to != NULL && to != stderr && (fflush(to) != 0 || ferror(to));
+    if (to != NULL && to != stderr && to != stdout)
+        failed |= fclose(to) != 0;
+    if (code >= 0 && failed)
+        return error_set(error, -EIO, "--summary: %s cannot be written", path);
+    return code;
+}
+
 int finish_profile(const struct output *output, const struct finish_profile_options *options,
                    struct error *error)
 {
     struct finished finished = {.output = output, .options = options};
+    int opened = open_summary(options, &finished.to, error);
+    if (opened < 0)
+        return opened;
     finished.profile =
         read_trace(output->trace, options->quiet, options->no_symbols ? NULL : &finished, error);
     if (finished.profile == NULL) {
         automatic_names_clear(&finished.names);
-        return error->code;
+        return close_summary(finished.to, options->summary, error->code, error);
     }
     int code = write_all(&finished, error);
     if (code == 0 && options->memory_infra)
-        code = write_memory_infra(&finished, options->quiet, error);
+        code = write_memory_infra(&finished, error);
     if (code == 0)
         code = count_profiled(finished.profile);
+    code = close_summary(finished.to, options->summary, code, error);
     profile_free(finished.profile);
     automatic_names_clear(&finished.names);
     return code;
@@ -239,7 +288,7 @@ int finish_profile_count(const char *trace, bool quiet, struct error *error)
     if (profile == NULL)
         return error->code;
     int count = count_profiled(profile);
-    struct report_options report = brief_report();
+    struct report_options report = brief_report(stderr);
     if (count == 0 && profile->heap_count > 0)
         report_print_text(profile, &report, stderr);
     else if (count == 0)

@@ -10,14 +10,19 @@
 #include "util/error.h"
 
 struct finish_profile_options {
-    bool quiet;        /* no report */
-    bool no_symbols;   /* search neither symbol files nor maps */
-    bool no_pprof;     /* write no pprof files */
-    bool memory_infra; /* write memory_infra.json.gz, too */
+    bool quiet;          /* print nothing to standard error */
+    const char *summary; /* file for the short report; "-": standard output; NULL: stderr */
+    bool no_symbols;     /* search neither symbol files nor maps */
+    bool no_pprof;       /* write no pprof files */
+    bool memory_infra;   /* write memory_infra.json.gz, too */
 };
 
-/* Read the trace back, add names, write the pprof and other files, and print the short report to
- * standard error. Return the number of heaps that were profiled, or a negative errno with *error
+/* Return 0, or a negative errno with *error set, before anything is recorded, if the options'
+ * `summary` cannot be written. */
+int finish_profile_check(const struct finish_profile_options *options, struct error *error);
+
+/* Read the trace back, add names, write the pprof and other files, and print the short report.
+ * Return the number of heaps that were profiled, or a negative errno with *error
  * set. */
 int finish_profile(const struct output *output, const struct finish_profile_options *options,
                    struct error *error);

@@ -74,6 +74,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
     int trace_fd = -1, code;
     *outcome = (struct host_outcome){.result = {.wait_status = -1}};
     if ((code = preload_path_find(library, error)) != 0 ||
+        (code = finish_profile_check(&request->finish, error)) != 0 ||
         (code = output_create(&outcome->output, request->output, error)) != 0)
         return code;
     if ((trace_fd = output_open_trace(&outcome->output, error)) < 0)

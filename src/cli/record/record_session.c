@@ -150,7 +150,9 @@ static int run(const struct record_session *session)
 {
     struct error error = {0};
     struct output output = {.is_own = false};
-    int trace_fd = open_trace(session, &output, &error);
+    int trace_fd = finish_profile_check(&session->finish, &error);
+    if (trace_fd == 0)
+        trace_fd = open_trace(session, &output, &error);
     if (trace_fd < 0) {
         verb_fail(&error);
         return RECORD_SESSION_FAILED;
