@@ -10,9 +10,10 @@ const struct symbol_reason_text symbol_reasons[SYMBOL_REASONS] = {
     [SYMBOL_OTHER_BUILD] = {"other_build", "the file is another build",
                             "name the directory with the files of the build that ran in "
                             "PERFETTO_BINARY_PATH"},
-    [SYMBOL_NO_INFORMATION] = {"no_symbol", "no symbol there",
-                               "build it with -g and keep its symbols, or name the "
-                               "directory that has them in PERFETTO_BINARY_PATH"},
+    [SYMBOL_NO_INFORMATION] =
+        {"no_symbol", "no symbol there",
+         "build it with -g, or name the directory that has its debug symbols in "
+         "PERFETTO_BINARY_PATH"},
     [SYMBOL_OUTSIDE] = {"outside", "outside the code of the file",
                         "the program generated or loaded the code itself: no file has its name"},
     [SYMBOL_SHRANK] = {"shrank", "the file was truncated while it was read",

@@ -964,7 +964,7 @@ def test_reasons(scene):
     check(report["/nowhere/lib.so"]["without"]["no_file"] == 3, f"{report}")
     check(report[scene.path("without")]["without"]["no_build_id"] == 2, f"{report}")
     check(report["[vdso]"]["without"]["no_file"] == 1, f"{report}")
-    for remedy in ("--build-id", "PERFETTO_BINARY_PATH", "-g"):
+    for remedy in ("the file that ran in PERFETTO_BINARY_PATH", "debug symbols", "-g"):
         check(remedy in words, f"{remedy} is not in {words!r}")
     check((scene.path("without"), b"") not in symbols, "symbols for a file without a build id")
     # An unreachable server makes no difference.
