@@ -8,7 +8,7 @@
 #   make install  installs what was built (prefix=/usr/local, DESTDIR=)
 #   make uninstall  removes what make install has installed (the same prefix and DESTDIR)
 #   make deb      builds Debian packages into build-deb/, see docs/packages.md
-#   make bench    measures against other profilers, writes docs/performance.md
+#   make bench    measures against other profilers, writes docs/performance.md and bench/aims.md
 #   make clean    removes what was built
 
 prefix ?= /usr/local

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure what profiling costs, beside other profilers, and write docs/performance.md.
+"""Measure what profiling costs, beside other profilers, and write docs/performance.md and aims.md.
 
-    make bench                     everything, at most 30 minutes on two processors
+    make bench                     everything, at most 30 minutes on two processors: writes
+                                   results.json (results.py) and the pages (write_performance.py)
     bench/run.py [PROGRAM...]      only these programs (programs.py); prints, writes nothing
 
 HEAPPROFD_OTHER names a second heap_profile, of another build, for programs under our profiler.
@@ -20,7 +21,7 @@ import sys
 import time
 
 from attach import measure_attach
-from common import BUILD, ROOT, make_pass_through
+from common import ROOT, make_pass_through
 from daemon import measure_dormant, measure_dump, measure_dump_at_max
 from heaps import measure_heaps
 from memory_infra import measure_memory_infra
@@ -29,8 +30,10 @@ from profilers import OURS, OURS_OWN, OURS_SHORT, WHOLE
 from programs import LONG, OWN_ALLOCATORS, SHORT
 from query import measure_query
 from report import measure_report
+from results import reduce, store
 from rounds import measure, shares_of
 from symbolize import measure_pprof, measure_symbolize
+from write_performance import write_pages
 
 ROUNDS = int(os.environ.get("HEAPPROFD_BENCH_ROUNDS", "15"))
 FEW_ROUNDS = max(2, ROUNDS // 5)
@@ -95,18 +98,15 @@ def main():
         for name, (runs, _) in programs["whole"].items():
             say(name, "share of heaptrack -r:", shares_of(runs, "1", "heaptrack -r"))
         return
-    figures = {"machine": machine(), "rounds": (ROUNDS, FEW_ROUNDS)}
+    figures = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "rounds": (ROUNDS, FEW_ROUNDS)}
     for name, measure_it in REST.items():
         start = time.monotonic()
         figures[name] = separately(measure_it)
         say(f"{name}: {time.monotonic() - start:.0f} s")
     figures["minutes"] = (time.monotonic() - began) / 60
-    from write_performance import write_page
-
-    write_page(figures, programs)
-    with open(os.path.join(BUILD, "bench.json"), "w") as file:
-        json.dump({**figures, "programs": {kind: {name: found for name, (_, found) in each.items()}
-                                           for kind, each in programs.items()}}, file, indent=1)
+    results = reduce(figures, programs)
+    store(results)
+    write_pages(results)
 
 
 if __name__ == "__main__":

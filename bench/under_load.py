@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measure short and refused profiles on a loaded machine: docs/performance.md.
+"""Measure short and refused profiles on a loaded machine: aims.md.
 
     bench/under_load.py [--load N] [--rounds N]
 

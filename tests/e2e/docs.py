@@ -11,6 +11,7 @@
     docs.py exit_codes   the codes of docs/exit-codes.md
     docs.py units        the units of docs/units.md
     docs.py json         each member of the verbs' JSON is on the page of the verb
+    docs.py figures      the pages of what profiling costs have the stored results of the benchmark, and README has theirs
 """
 
 import glob
@@ -39,7 +40,7 @@ def read(path):
 
 def pages_of(directory):
     """Return the pages below a directory that is laid out like the repository."""
-    return sorted(path for place in ("", "docs", "examples") for path in glob.glob(os.path.join(directory, place, "*.md")))
+    return sorted(path for place in ("", "bench", "docs", "examples") for path in glob.glob(os.path.join(directory, place, "*.md")))
 
 
 def name_of(path):
@@ -365,6 +366,20 @@ def test_json():
         lacking = {name for name in members_of(found) if name not in words and re.sub(r"_(low95|high95|beyond_chance)$", "", name) not in words}
         check(not lacking, f"{arguments[:3]}: not documented in {pages}: {sorted(lacking)}")
         check("version" in found, f"{arguments[:3]}: no version")
+
+
+def test_figures():
+    """The pages are what bench/write_performance.py makes of bench/results.json, and README's costs are on the page."""
+    work = harness.make_work_directory("docs-figures-")
+    subprocess.run([os.path.join(ROOT, "bench", "write_performance.py"), work], check=True)
+    for name in ("docs/performance.md", "docs/images/cost.svg", "bench/aims.md"):
+        check(read(os.path.join(work, name)) == read(os.path.join(ROOT, name)), f"{name}: bench/write_performance.py writes another one")
+    costs = re.search(r"^## What it costs\n(.*?)^## ", read(os.path.join(ROOT, "README.md")), flags=re.M | re.S)[1]
+    figures = re.findall(r"[0-9.]+ (?:%|ns|x)", costs.replace("\n", " "))
+    page = read(os.path.join(ROOT, "docs", "performance.md"))
+    check(len(figures) > 3, f"README.md has the costs {figures}")
+    for figure in figures:
+        check(re.search(rf"(?<![0-9.]){re.escape(figure)}", page), f"README.md: {figure!r} is not in docs/performance.md")
 
 
 if __name__ == "__main__":
