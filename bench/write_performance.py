@@ -60,8 +60,9 @@ The same {number} programs; blue is heapprofd. The others do not all do the same
   its bar is a lower bound. It is compared with tcmalloc without profiling, and without redis.
 - massif, bytehound, memray and Perfetto's heapprofd were not measured.
 
-By the medians or round by round, these took longer with `-i 1` than under heaptrack: {dearer}.
-[bench/aims.md](../bench/aims.md) has all programs, with quartiles.
+Some took longer with `-i 1` than under heaptrack, by the medians or round by round:
+{dearer}. [bench/aims.md](../bench/aims.md) has
+each program, with quartiles.
 
 ## Single operations
 
@@ -89,8 +90,8 @@ After detaching, nothing remains to be paid: the code has its original bytes
 | totals without stacks | `-i 1G`: bytes and calls in all are exact at any interval |
 | all programs of a machine, always | continuous mode, which has a budget of samples an hour ([continuous.md](continuous.md)) |
 
-What an interval can show, of callsites of small blocks. Larger blocks are more exact, and blocks above 4.6
-intervals are always sampled:
+What an interval can show, of callsites of small blocks. Larger blocks are more exact, and blocks
+above 4.6 intervals are always sampled:
 
 | interval | a callsite below this may go unseen | 1 MB | 100 MB |
 |---|---|---|---|
@@ -99,7 +100,8 @@ intervals are always sampled:
 | 65536 | 196 kB | ± 50 % | ± 5 % |
 | 524288 | 1.57 MB | may go unseen | ± 14 % |
 
-Four times the interval doubles the error ([sampling.md](sampling.md#the-variance-and-how-samples-estimate-it)).
+Four times the interval doubles the error
+([sampling.md](sampling.md#the-variance-and-how-samples-estimate-it)).
 
 If a profile is still too expensive: `--no-pprof` leaves out the pprof files and `--no-symbols` the
 names, which both can be made later (`traceconv profile`, `traceconv symbolize`).
@@ -110,8 +112,9 @@ names, which both can be made later (`traceconv profile`, `traceconv symbolize`)
 `bench/results.json`, and writes this page, its chart and [bench/aims.md](../bench/aims.md).
 `bench/run.py jq` measures one program; `bench/write_performance.py` writes the pages without measuring.
 
-Measured on {date}, on {machine}. Medians of {rounds} rounds, of {few} with other profilers and `-i 1`.
-Runs of a round alternate, and are compared with the run without a profiler of the same round.
+Measured on {date}, on {machine}.
+Medians of {rounds} rounds, of {few} with other profilers and `-i 1`. Runs of a round alternate, and are
+compared with the run without a profiler of the same round.
 """
 
 CHOICES = (
