@@ -130,7 +130,7 @@ KINDS = (
 )
 BARS = (
     ("heapprofd -i 524288", "long", "524288", "ours"), ("heapprofd -i 4096", "long", "4096", "ours"),
-    ("heapprofd", "long", "default", "ours"), ("heapprofd -i 1", "whole", "1", "ours"),
+    ("heapprofd, default", "long", "default", "ours"), ("heapprofd -i 1", "whole", "1", "ours"),
     ("jemalloc, 1 byte in 4,096", "whole", "jemalloc prof", "other"), ("heaptrack -r", "whole", "heaptrack -r", "other"),
     ("heaptrack", "whole", "heaptrack", "other"), ("gperftools", "whole", "gperftools", "other"),
 )
