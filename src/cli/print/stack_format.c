@@ -223,8 +223,8 @@ static void make_piece(struct piece *piece, const struct stack_format *format, u
     stack_format_print_frame(format, frame, columns, lines, module, piece->stream);
     if (module && format->run_time_frame != 0) {
         fputs(" (in ", piece->stream);
-        print_function(format, &format->profile->frames[format->run_time_frame - 1], CALLER_COLUMNS,
-                       piece->stream);
+        print_function(format, &format->profile->frames[format->run_time_frame - 1],
+                       format->columns > 0 ? CALLER_COLUMNS : 0, piece->stream);
         fputc(')', piece->stream);
     }
     fputc('\0', piece->stream); /* the previous piece may have been longer */
@@ -359,7 +359,7 @@ static uint32_t put_line(const struct stack_format *format, uint32_t at, uint32_
         if (run_time != PROFILE_NONE) {
             fputs(": ", out);
             print_function(format, &profile->frames[profile->callsites[run_time].frame],
-                           CALLER_COLUMNS, out);
+                           format->line_columns > 0 ? CALLER_COLUMNS : 0, out);
         }
         return at;
     }
