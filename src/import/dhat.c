@@ -12,9 +12,9 @@
 #include "import/heap_figures.h"
 #include "import/readers.h"
 #include "import/valgrind_frame.h"
-#include "memory_infra/json_scanner.h"
 #include "util/array.h"
 #include "util/base_name.h"
+#include "util/json_scanner.h"
 
 #define READ_BYTES (64u * 1024u)
 #define FRAMES_MAX 4096u

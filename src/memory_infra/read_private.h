@@ -4,9 +4,9 @@
 #ifndef HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 #define HEAPPROFD_MEMORY_INFRA_READ_PRIVATE_H
 
-#include "memory_infra/json_scanner.h"
 #include "memory_infra/read.h"
 #include "memory_infra/read_places.h"
+#include "util/json_scanner.h"
 
 #define PLACES_DEEP 16u /* deeper than any path through the table */
 

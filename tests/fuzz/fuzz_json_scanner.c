@@ -7,7 +7,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "fuzzing.h"
-#include "memory_infra/json_scanner.h"
+#include "util/json_scanner.h"
 
 /* The tokens so far, as a hash. */
 struct log {

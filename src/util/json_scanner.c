@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scan JSON: eight bytes at a time in texts, byte by byte elsewhere. */
-#include "memory_infra/json_scanner.h"
+#include "util/json_scanner.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -9,8 +9,8 @@
  * Grammar of RFC 8259, with two exceptions: form feed and vertical tab are blanks, too, and texts
  * may have bytes that are not UTF-8.
  */
-#ifndef HEAPPROFD_MEMORY_INFRA_JSON_SCANNER_H
-#define HEAPPROFD_MEMORY_INFRA_JSON_SCANNER_H
+#ifndef HEAPPROFD_UTIL_JSON_SCANNER_H
+#define HEAPPROFD_UTIL_JSON_SCANNER_H
 
 #include <stddef.h>
 #include <stdint.h>
