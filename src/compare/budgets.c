@@ -65,9 +65,11 @@ static const char *expected(enum budget_kind kind)
     case BUDGET_GROWTH:
     case BUDGET_PEAK_GROWTH:
     case BUDGET_ALLOCATED_GROWTH:
-        return "a limit of growth takes bytes or a share, as in 1M or 5%";
+        return "a limit of growth takes bytes or a share, as in 1M, 5%, parse_*=64k or "
+               "heap:libc.malloc=5%";
     case BUDGET_ALLOCATIONS_GROWTH:
-        return "max-allocations-growth takes a number of calls or a share, as in 1000 or 5%";
+        return "max-allocations-growth takes a number of calls or a share, as in 1000, 5%, "
+               "parse_*=100 or heap:libc.malloc=5%";
     default:
         return "a budget of memory is in bytes, as in 4096, 64k or 1.5M";
     }
@@ -91,10 +93,11 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
                         "max-allocated-growth, max-allocations-growth and baseline",
                         name);
     /* Split at the last '=': function names may contain one (operator==). */
-    const char *equals = budget.kind == BUDGET_LEAK ? strrchr(value, '=') : NULL;
+    bool takes_pattern = budget.kind == BUDGET_LEAK || budget_is_growth(budget.kind);
+    const char *equals = takes_pattern ? strrchr(value, '=') : NULL;
     const char *limit = equals != NULL ? equals + 1 : value;
-    if (!parse_limit(limit, &budget.limit, &budget.share) ||
-        (budget.kind == BUDGET_LEAK && (equals == NULL || equals == value)) ||
+    if (!parse_limit(limit, &budget.limit, &budget.share) || equals == value ||
+        (budget.kind == BUDGET_LEAK && equals == NULL) ||
         (budget.share && budget.kind != BUDGET_TEMPORARY && !budget_is_growth(budget.kind)) ||
         (!budget.share && budget.kind == BUDGET_TEMPORARY))
         return complain(error, line, expected(budget.kind), value);

@@ -27,11 +27,12 @@ enum budget_kind {
     BUDGET_ALLOCATIONS, /* max-allocations: calls, exact */
     BUDGET_TEMPORARY,   /* max-temporary: share of allocations freed before their thread's next */
     BUDGET_LEAK,        /* max-leak PATTERN=SIZE: bytes live at the end in matching stacks */
-    /* Beyond the baseline's, of all processes together: */
+    /* Beyond the baseline's, of all processes together, or with PATTERN=LIMIT of matching stacks,
+     * or of heaps ("heap:"): */
     BUDGET_GROWTH,             /* max-growth: bytes live at the end */
     BUDGET_PEAK_GROWTH,        /* max-peak-growth: peaks, added up */
-    BUDGET_ALLOCATED_GROWTH,   /* max-allocated-growth: bytes ever allocated, exact */
-    BUDGET_ALLOCATIONS_GROWTH, /* max-allocations-growth: calls, exact */
+    BUDGET_ALLOCATED_GROWTH,   /* max-allocated-growth: bytes ever allocated, exact but of stacks */
+    BUDGET_ALLOCATIONS_GROWTH, /* max-allocations-growth: calls, exact but of stacks */
     BUDGET_KINDS,
 };
 
@@ -50,7 +51,7 @@ extern const char *const budget_names[BUDGET_KINDS]; /* "max-peak" */
 
 struct budget {
     enum budget_kind kind;
-    char *pattern; /* of BUDGET_LEAK; else NULL */
+    char *pattern; /* of BUDGET_LEAK, or of a growth: NULL if it is of all */
     double limit;  /* bytes, calls, or a share of 1 */
     bool share;    /* the limit is a share of the baseline's bytes, or of all allocations */
     char *text;    /* as the user wrote it: "64k" */
@@ -70,7 +71,7 @@ struct budgets {
     size_t count, capacity;
     struct budget_suppression *suppressions;
     size_t suppression_count, suppression_capacity;
-    char *baseline; /* a trace; NULL: none */
+    char *baseline; /* a trace or a baseline file; NULL: none */
 };
 
 /* Add a budget, for example "max-live", "64k". Return 0, or a negative errno with *error set. */
@@ -101,16 +102,20 @@ struct budget_result {
     size_t unprofiled_count;
     enum budget_state state;
     double value, low, high; /* in the unit of the limit */
-    double limit;            /* for a share of the baseline: in bytes */
+    double limit;            /* for a share of the baseline: in bytes or calls */
+    double before, after;    /* of a growth: what both runs had, unless it is unknown */
     bool exact;
     bool unknown;                     /* undecidable, because value, low and high are unknown */
     uint64_t deciding_interval_bytes; /* undecidable: a sampling interval that would decide; 0: no
                                          interval would */
     const char *reason;               /* why it is undecidable; "" */
     /* The stacks that hold most of it, one of each row (culprits.h), with the bytes of the row; the
-     * heaviest first; PROFILE_NONE ends the list. */
+     * heaviest first; PROFILE_NONE ends the list. Of a growth the rows that grew most
+     * (growth_rows.h), with what they gained: bytes or calls. */
     uint32_t culprits[BUDGET_CULPRITS];
     double culprit_bytes[BUDGET_CULPRITS];
+    bool culprit_at_most[BUDGET_CULPRITS]; /* the baseline file lacks the row: it may have had some
+                                            */
 };
 
 struct budget_report {
@@ -125,16 +130,19 @@ struct budget_subject {
     size_t dump_count;
     bool only_profiled; /* ignore processes that ran and were not profiled */
     bool is_baseline;   /* its dumps are the baseline's own: nothing has grown */
+    const char *heap;   /* the name of the only heap that is judged (--heap); NULL: all are */
+    /* A baseline may be a file of figures; it has no profile and no dumps then. NULL: a profile. */
+    const struct baseline_file *saved;
 };
 
-/* Judge all budgets, and add up what suppressions exclude. `baseline` may be NULL if no budget
- * needs it. Return 0 or -ENOMEM. */
+/* Return whether an entry of profile.unprofiled counts: not if the user named the processes to
+ * profile, nor if the program could load the library and never allocated. */
+bool budget_counts_unprofiled(const struct budget_subject *subject, size_t index);
+
+/* Judge all budgets, and add up what suppressions exclude. `baseline` NULL: growth is not judged.
+ * Return 0 or -ENOMEM. */
 int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
                   const struct budget_subject *baseline, struct budget_report *report);
 void budget_report_clear(struct budget_report *report);
-
-/* Return whether any frame of the stack matches the pattern: a function's name, with or without its
- * parameters, or, after "module:", the base name of a file. * ? [ work as in shells. */
-bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, const char *pattern);
 
 #endif

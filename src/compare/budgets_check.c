@@ -1,78 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Judges budgets: sums up the figures that a budget limits, with their confidence intervals, and
- * compares them with its limit. */
+ * compares them with its limit. budgets_growth.c does so with the growth between two runs. */
 #include <errno.h>
-#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/budgets.h"
+#include "compare/baseline_file.h"
+#include "compare/budget_reasons.h"
+#include "compare/budgets_judge.h"
 #include "compare/culprits.h"
 #include "compare/diff.h"
 #include "compare/estimates.h"
+#include "compare/stack_pattern.h"
 #include "profile/agreement.h"
 #include "profile/confidence_interval.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
-#include "symbols/clones.h"
 #include "util/array.h"
-#include "util/base_name.h"
 
 /* Standard normal quantile of 97.5 %. */
 #define DEVIATIONS 1.959964
 /* Relative rounding error of sums of doubles that are not integers. */
 #define ROUNDING 1e-9
-#define NAME_BYTES 4096
-
-/* --- patterns --- */
-
-static bool is_whole(const char *name, const char *pattern)
-{
-    return strcmp(name, pattern) == 0 || fnmatch(pattern, name, 0) == 0;
-}
-
-/* Compare the first `length` bytes of a name. */
-static bool is_begin(const char *name, size_t length, const char *pattern)
-{
-    char begin[NAME_BYTES];
-    if (length == 0 || length >= sizeof(begin))
-        return false;
-    memcpy(begin, name, length);
-    begin[length] = '\0';
-    return is_whole(begin, pattern);
-}
-
-/* Parameters need not be in the pattern, nor what compilers append to parts of functions. */
-static bool is_like(const char *name, const char *pattern)
-{
-    if (*name == '\0')
-        return false;
-    size_t parameters = strcspn(name, "("), clone = clones_name_length(name);
-    return is_whole(name, pattern) ||
-           (name[parameters] != '\0' && is_begin(name, parameters, pattern)) ||
-           (name[clone] != '\0' && is_begin(name, clone, pattern));
-}
-
-bool budget_pattern_matches(const struct profile *profile, uint32_t callsite, const char *pattern)
-{
-    static const char module[] = "module:";
-    bool of_module = strncmp(pattern, module, strlen(module)) == 0;
-    if (of_module)
-        pattern += strlen(module);
-    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent) {
-        const struct profile_frame *frame = &profile->frames[profile->callsites[callsite].frame];
-        if (!of_module && is_like(frame->name, pattern))
-            return true;
-        if (of_module && frame->mapping != PROFILE_NONE) {
-            const char *path = profile->mappings[frame->mapping].path;
-            if (fnmatch(pattern, base_name(path), 0) == 0)
-                return true;
-        }
-    }
-    return false;
-}
 
 /* --- sums --- */
 
@@ -81,7 +32,7 @@ static struct budget_suppression *suppression_of(const struct budgets *budgets,
                                                  const struct profile *profile, uint32_t callsite)
 {
     for (size_t i = 0; i < budgets->suppression_count; i++)
-        if (budget_pattern_matches(profile, callsite, budgets->suppressions[i].pattern))
+        if (stack_pattern_matches(profile, callsite, budgets->suppressions[i].pattern))
             return &budgets->suppressions[i];
     return NULL;
 }
@@ -122,7 +73,7 @@ static void sum_live(const struct budgets *budgets, const struct profile *profil
 {
     for (size_t i = 0; i < dump->sample_count; i++) {
         uint32_t callsite = dump->samples[i]->callsite;
-        if ((pattern == NULL || budget_pattern_matches(profile, callsite, pattern)) &&
+        if ((pattern == NULL || stack_pattern_matches(profile, callsite, pattern)) &&
             suppression_of(budgets, profile, callsite) == NULL)
             sum_add(sum, dump->samples[i], DIFF_LIVE);
     }
@@ -162,7 +113,7 @@ static bool all_is_recorded(const struct profile_heap *heap)
 static bool is_nothing(const struct budget_result *result)
 {
     return result->budget->kind != BUDGET_TEMPORARY && !(result->value > 0) &&
-           (!budget_is_growth(result->budget->kind) || result->culprits[0] == PROFILE_NONE);
+           (!budget_is_growth(result->budget->kind) || !(result->after > 0));
 }
 
 /* Return the sampling interval that would decide the budget, rounded down to a power of two. The
@@ -180,41 +131,10 @@ static uint64_t deciding_interval(const struct budget_result *result, uint64_t i
     return UINT64_C(1) << (unsigned)floor(log2(fmin(needed, 0x1p62)));
 }
 
-/* Return why the exact totals may miss a part of the process's allocations, or NULL if they
- * cannot. */
-static const char *why_totals_partial(const struct profile_heap *heap,
-                                      const struct profile_dump *dump)
-{
-    const char *reason = profile_totals_why_partial(heap, dump);
-    if (profile_disagrees(heap, dump))
-        return profile_disagreement_words;
-    if (heap->status.unseen_allocator != NULL)
-        return "the process has another allocator, which was not profiled: its memory could exceed "
-               "the budget";
-    if (reason == NULL && heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
-        return "the profiler was killed, or still runs: allocations after the last dump could "
-               "exceed the budget";
-    return reason;
-}
-
-/* Return why the estimates may miss a part, or NULL if they cannot. */
-static const char *why_partial(const struct profile_heap *heap, const struct profile_dump *dump)
-{
-    const char *reason = why_totals_partial(heap, dump);
-    if (reason == NULL && profile_dump_is_partial(heap, dump))
-        return "samples are missing: the lost ones could exceed the budget";
-    return reason;
-}
-
-/* Return whether the exact totals cannot decide a budget that they put into this state: a total
- * that lacks calls can only fail, and one that disagrees with the samples cannot do that, either.
- */
-static bool totals_decide_nothing(enum budget_state state, const char *partial, bool disagree)
+bool budget_totals_decide_nothing(enum budget_state state, const char *partial, bool disagree)
 {
     return disagree || (partial != NULL && state == BUDGET_HOLDS);
 }
-
-static const char lost_frees[] = "frees were lost: live memory may be less";
 
 /* Return why frees that were lost may turn the state into another, or NULL. Live memory was at most
  * what the profile has, temporary allocations at least. Growth has live memory on both sides. */
@@ -226,19 +146,16 @@ static const char *why_frees_matter(const struct budget_result *result,
     bool is_live = kind != BUDGET_TEMPORARY && !budget_is_growth(kind) && !is_allocated;
     bool matters = (result->state == BUDGET_FAILS && is_live) ||
                    (result->state == BUDGET_HOLDS && kind == BUDGET_TEMPORARY);
-    return matters && profile_lacks_frees(heap) ? lost_frees : NULL;
+    return matters && profile_lacks_frees(heap) ? budget_lost_frees : NULL;
 }
 
-/* Judge a result whose value, low, high and limit are set. */
-static void judge(struct budget_result *result, const struct profile_heap *heap,
-                  const struct profile_dump *dump)
+void budget_judge(struct budget_result *result, const char *partial, uint64_t interval_bytes)
 {
-    const char *partial = why_partial(heap, dump);
     bool whole = trunc(result->value) == result->value && fabs(result->value) < 0x1p53;
     double slack = whole ? 0 : ROUNDING * fmax(fabs(result->value), result->limit);
     if (fabs(result->value - result->limit) <= slack && result->exact)
         result->value = result->low = result->high = result->limit;
-    if (heap->interval_bytes == 0 && !result->exact && result->budget->kind != BUDGET_TEMPORARY) {
+    if (interval_bytes == 0 && !result->exact && result->budget->kind != BUDGET_TEMPORARY) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = "the sampling interval is not in the file";
     } else if (result->low > result->limit + slack &&
@@ -254,11 +171,17 @@ static void judge(struct budget_result *result, const struct profile_heap *heap,
             result->reason = partial;
             return;
         }
-        result->deciding_interval_bytes = deciding_interval(result, heap->interval_bytes);
+        result->deciding_interval_bytes = deciding_interval(result, interval_bytes);
         result->reason = is_nothing(result) ? "nothing was sampled, which may be chance"
                                             : "the limit is inside the 95 % interval";
     }
-    const char *frees = why_frees_matter(result, heap);
+}
+
+static void judge_heap(struct budget_result *result)
+{
+    const char *partial = budget_why_partial(result->heap, result->dump);
+    budget_judge(result, partial, result->heap->interval_bytes);
+    const char *frees = why_frees_matter(result, result->heap);
     if (frees != NULL) {
         result->state = BUDGET_UNDECIDABLE;
         result->reason = frees;
@@ -278,7 +201,7 @@ static void set_estimate(struct budget_result *result, const struct sum *sum,
         result->low = result->high = result->value;
 }
 
-static void set_exact(struct budget_result *result, double value)
+void budget_set_exact(struct budget_result *result, double value)
 {
     result->value = result->low = result->high = value;
     result->exact = true;
@@ -309,14 +232,12 @@ static void set_temporary(struct budget_result *result, const struct profile_hea
         result->high = profile_has_totals(heap, dump) && dump->exact_calls == 0 ? 0 : 1;
 }
 
-static void set_unknown(struct budget_result *result, const char *reason)
+void budget_set_unknown(struct budget_result *result, const char *reason)
 {
     result->state = BUDGET_UNDECIDABLE;
     result->reason = reason;
     result->unknown = true;
 }
-
-static const char unknown_reason[] = "the figure is not in the file";
 
 /* Return whether the profile does not contain the budget's figure: imported files contain fewer. */
 static bool is_unknown(const struct profile_heap *heap, const struct profile_dump *dump,
@@ -324,11 +245,7 @@ static bool is_unknown(const struct profile_heap *heap, const struct profile_dum
 {
     switch (kind) {
     case BUDGET_PEAK:
-    case BUDGET_PEAK_GROWTH:
         return export_view_is_unknown(heap, EXPORT_MAX);
-    case BUDGET_ALLOCATED_GROWTH:
-    case BUDGET_ALLOCATIONS_GROWTH:
-        return !profile_has_totals(heap, dump);
     case BUDGET_ALLOCATED:
         return !profile_has_totals(heap, dump) && export_view_is_unknown(heap, EXPORT_ALLOC_SPACE);
     case BUDGET_ALLOCATIONS:
@@ -349,11 +266,11 @@ static int check_heap(const struct budgets *budgets, const struct budget_subject
     struct sum sum;
     bool is_judged = true;
     if (result->heap->unseen) {
-        set_unknown(result, profile_heap_why_unseen(result->heap));
+        budget_set_unknown(result, profile_heap_why_unseen(result->heap));
         return 0;
     }
     if (is_unknown(result->heap, dump, budget->kind)) {
-        set_unknown(result, unknown_reason);
+        budget_set_unknown(result, budget_unknown_reason);
         return 0;
     }
     sum_begin(&sum, subject);
@@ -374,13 +291,14 @@ static int check_heap(const struct budgets *budgets, const struct budget_subject
             result->high =
                 unseen_raise(interval, sum.all.count, unseen_of(result->heap, dump, true)).high;
         } else if (profile_has_totals(result->heap, dump)) {
-            set_exact(result, budget->kind == BUDGET_ALLOCATIONS ? (double)dump->exact_calls
-                                                                 : (double)dump->exact_bytes);
+            budget_set_exact(result, budget->kind == BUDGET_ALLOCATIONS
+                                         ? (double)dump->exact_calls
+                                         : (double)dump->exact_bytes);
             result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
-            const char *partial = why_totals_partial(result->heap, dump);
+            const char *partial = budget_why_totals_partial(result->heap, dump);
             result->exact = partial == NULL;
-            if (totals_decide_nothing(result->state, partial,
-                                      profile_disagrees(result->heap, dump))) {
+            if (budget_totals_decide_nothing(result->state, partial,
+                                             profile_disagrees(result->heap, dump))) {
                 result->state = BUDGET_UNDECIDABLE;
                 result->reason = partial;
             }
@@ -396,182 +314,12 @@ static int check_heap(const struct budgets *budgets, const struct budget_subject
         break;
     }
     if (is_judged)
-        judge(result, result->heap, dump);
+        judge_heap(result);
     int code = sum_end(&sum, result);
     /* The heaviest rows by bytes need not be those with most calls. */
     if (budget->kind == BUDGET_ALLOCATIONS && !is_judged)
         result->culprits[0] = PROFILE_NONE;
     return code;
-}
-
-/* --- growth --- */
-
-struct side_sum {
-    struct sum sum;
-    double value; /* of the sum */
-    struct profile_interval interval;
-    struct profile_calibration calibration;
-    struct unseen unseen;
-    double most;                     /* bound by the exact totals; 0: unknown */
-    bool exact;                      /* all dumps are */
-    bool lacks_frees;                /* one does */
-    const struct export_dump *worst; /* a partial dump, or else the one with the largest interval */
-};
-
-static void sum_side(const struct budgets *budgets, const struct budget_subject *subject,
-                     enum budget_kind kind, struct side_sum *side)
-{
-    *side = (struct side_sum){.worst = &subject->dumps[0], .exact = true};
-    bool most_is_known = true;
-    sum_begin(&side->sum, subject);
-    for (size_t i = 0; i < subject->dump_count; i++) {
-        const struct export_dump *dump = &subject->dumps[i];
-        double most = rollup_most(dump->heap, dump->dump, false);
-        if (kind == BUDGET_PEAK_GROWTH)
-            sum_of(dump->dump, DIFF_PEAK, &side->sum);
-        else
-            sum_live(budgets, subject->profile, dump->dump, NULL, &side->sum);
-        const struct profile_calibration calibration =
-            rollup_calibration_of(dump->heap, dump->dump);
-        profile_calibration_add(&side->calibration, &calibration);
-        side->unseen = unseen_add(side->unseen, unseen_of(dump->heap, dump->dump, false));
-        side->most += most;
-        most_is_known &= most > 0;
-        side->exact &= profile_dump_is_exact(dump->heap, dump->dump);
-        side->lacks_frees |= profile_lacks_frees(dump->heap);
-        if (why_partial(side->worst->heap, side->worst->dump) == NULL &&
-            (why_partial(dump->heap, dump->dump) != NULL ||
-             dump->heap->interval_bytes > side->worst->heap->interval_bytes))
-            side->worst = dump;
-    }
-    double most = most_is_known ? side->most : 0;
-    side->value = most > 0 ? fmin(side->sum.all.bytes, most) : side->sum.all.bytes;
-    side->interval = profile_interval_of_bytes(&side->sum.all);
-    side->interval =
-        profile_interval_calibrated(side->interval, &side->sum.all, false, &side->calibration);
-    side->interval = unseen_raise(side->interval, side->sum.all.bytes, side->unseen);
-    side->interval = profile_interval_cut(side->interval, most, side->value);
-    if (side->worst->heap->interval_bytes == 1)
-        side->interval.low = side->interval.high = side->value;
-}
-
-static bool is_side_unknown(const struct budget_subject *subject, enum budget_kind kind)
-{
-    for (size_t i = 0; i < subject->dump_count; i++)
-        if (is_unknown(subject->dumps[i].heap, subject->dumps[i].dump, kind))
-            return true;
-    return false;
-}
-
-static const struct profile_heap *find_unseen(const struct budget_subject *subject)
-{
-    for (size_t i = 0; i < subject->dump_count; i++)
-        if (subject->dumps[i].heap->unseen)
-            return subject->dumps[i].heap;
-    return NULL;
-}
-
-struct side_total {
-    double sum;          /* of the exact totals */
-    const char *partial; /* why they may miss something; NULL: they do not */
-    bool disagrees;      /* those of one heap, with its samples: `partial` says so */
-};
-
-static struct side_total total_of_side(const struct budget_subject *subject, bool counts)
-{
-    struct side_total total = {0};
-    for (size_t i = 0; i < subject->dump_count; i++) {
-        const struct export_dump *dump = &subject->dumps[i];
-        total.sum += (double)(counts ? dump->dump->exact_calls : dump->dump->exact_bytes);
-        bool disagrees = profile_disagrees(dump->heap, dump->dump);
-        if (total.partial == NULL || (disagrees && !total.disagrees))
-            total.partial = why_totals_partial(dump->heap, dump->dump);
-        total.disagrees |= disagrees;
-    }
-    return total;
-}
-
-/* Judge the growth of what was allocated, whose totals are counted at any interval. */
-static int check_total_growth(const struct budget_subject *subject,
-                              const struct budget_subject *baseline, struct budget_result *result)
-{
-    const struct budget *budget = result->budget;
-    bool counts = budget_counts_calls(budget->kind);
-    const struct side_total old = total_of_side(baseline, counts);
-    const struct side_total new = total_of_side(subject, counts);
-    result->limit = budget->share ? budget->limit * old.sum : budget->limit;
-    set_exact(result, subject->is_baseline ? 0 : new.sum - old.sum);
-    result->exact = old.partial == NULL && new.partial == NULL;
-    result->state = result->value > result->limit ? BUDGET_FAILS : BUDGET_HOLDS;
-    if (old.partial != NULL || totals_decide_nothing(result->state, new.partial, new.disagrees)) {
-        result->state = BUDGET_UNDECIDABLE;
-        result->reason = old.partial != NULL ? "the baseline's totals may lack calls" : new.partial;
-    }
-    struct sum sum;
-    sum_begin(&sum, subject);
-    for (size_t i = 0; i < subject->dump_count && !counts; i++)
-        sum_of(subject->dumps[i].dump, DIFF_ALLOCATED, &sum);
-    return sum_end(&sum, result);
-}
-
-/* Judge the growth between two runs, after - before, whose limits are MOVER's (estimate_change.h).
- * For a limit that is a share of the baseline, the margin covers after - (1 + share) before. */
-static int check_growth(const struct budgets *budgets, const struct budget_subject *subject,
-                        const struct budget_subject *baseline, struct budget_result *result)
-{
-    struct side_sum before, after;
-    const struct profile_heap *unseen = find_unseen(baseline);
-    if (unseen == NULL)
-        unseen = find_unseen(subject);
-    enum budget_kind kind = result->budget->kind;
-    if (unseen != NULL || is_side_unknown(baseline, kind) || is_side_unknown(subject, kind)) {
-        set_unknown(result, unseen != NULL ? profile_heap_why_unseen(unseen) : unknown_reason);
-        return 0;
-    }
-    if (kind == BUDGET_ALLOCATED_GROWTH || kind == BUDGET_ALLOCATIONS_GROWTH)
-        return check_total_growth(subject, baseline, result);
-    sum_side(budgets, baseline, kind, &before);
-    sum_side(budgets, subject, kind, &after);
-    culprits_free(&before.sum.culprits);
-    if (sum_end(&after.sum, result) < 0)
-        return -ENOMEM;
-    const struct budget *budget = result->budget;
-    double factor = budget->share ? budget->limit : 0;
-    double old = before.value, new = after.value, scale = 1 + factor;
-    result->limit = budget->share ? budget->limit * old : budget->limit;
-    result->value = new - old;
-    /* The baseline's margin scaled by 1 + share, but around its own value. */
-    struct profile_interval down = {old - scale * (old - before.interval.low),
-                                    old + scale * (before.interval.high - old)};
-    struct profile_interval interval = change_interval(new, after.interval, old, down);
-    result->low = interval.low;
-    result->high = interval.high;
-    result->exact = after.exact && before.exact;
-    if (why_partial(before.worst->heap, before.worst->dump) != NULL) {
-        result->state = BUDGET_UNDECIDABLE;
-        result->reason = profile_dump_is_partial(before.worst->heap, before.worst->dump)
-                             ? "samples are missing from the baseline"
-                             : "the baseline has no last dump: its profiler was killed, or still "
-                               "ran";
-        return 0;
-    }
-    if (subject->is_baseline) {
-        set_exact(result, 0);
-        result->state = BUDGET_HOLDS;
-        return 0;
-    }
-    if (before.lacks_frees || after.lacks_frees) {
-        result->state = BUDGET_UNDECIDABLE;
-        result->reason = lost_frees;
-        return 0;
-    }
-    const struct export_dump *worst =
-        before.worst->heap->interval_bytes > after.worst->heap->interval_bytes &&
-                why_partial(after.worst->heap, after.worst->dump) == NULL
-            ? before.worst
-            : after.worst;
-    judge(result, worst->heap, worst->dump);
-    return 0;
 }
 
 /* --- all budgets --- */
@@ -592,7 +340,7 @@ static struct budget_result *add_result(struct budget_report *report, const stru
     return result;
 }
 
-static bool counts_unprofiled(const struct budget_subject *subject, size_t index)
+bool budget_counts_unprofiled(const struct budget_subject *subject, size_t index)
 {
     /* Unprofiled processes do not count if the user named the processes to profile. */
     const struct profile_unprofiled *process = &subject->profile->unprofiled[index];
@@ -606,13 +354,13 @@ static int check_unprofiled(const struct budget *budget, const struct budget_sub
 {
     struct budget_result *result = NULL;
     for (size_t i = 0; i < subject->profile->unprofiled_count; i++) {
-        if (!counts_unprofiled(subject, i))
+        if (!budget_counts_unprofiled(subject, i))
             continue;
         if (result == NULL) {
             result = add_result(report, budget, NULL);
             if (result == NULL)
                 return -ENOMEM;
-            set_unknown(result, subject->profile->unprofiled[i].reason);
+            budget_set_unknown(result, subject->profile->unprofiled[i].reason);
             result->unprofiled = &subject->profile->unprofiled[i];
         }
         /* The number of processes in an entry may be unknown (0): count one. */
@@ -628,9 +376,12 @@ static void apply_unprofiled_before(const struct budget_subject *subject,
                                     const struct budget_subject *baseline,
                                     struct budget_result *result)
 {
-    for (size_t i = 0; i < baseline->profile->unprofiled_count && !subject->is_baseline; i++) {
-        if (!counts_unprofiled(baseline, i))
-            continue;
+    const struct baseline_file *saved = baseline->saved;
+    bool found = saved != NULL && saved->unprofiled && !baseline->only_profiled;
+    size_t count = saved != NULL || subject->is_baseline ? 0 : baseline->profile->unprofiled_count;
+    for (size_t i = 0; i < count; i++)
+        found |= budget_counts_unprofiled(baseline, i);
+    if (found) {
         result->state = BUDGET_UNDECIDABLE;
         result->exact = false;
         result->deciding_interval_bytes = 0;
@@ -645,13 +396,15 @@ int budgets_check(struct budgets *budgets, const struct budget_subject *subject,
     count_suppressed(budgets, subject);
     for (size_t i = 0; i < budgets->count; i++) {
         const struct budget *budget = &budgets->items[i];
+        if (budget_is_growth(budget->kind) && baseline == NULL)
+            continue;
         if (check_unprofiled(budget, subject, report) < 0)
             return -ENOMEM;
         if (budget_is_growth(budget->kind)) {
             struct budget_result *result = add_result(report, budget, NULL);
             if (result == NULL)
                 return -ENOMEM;
-            if (check_growth(budgets, subject, baseline, result) < 0)
+            if (budget_check_growth(budgets, subject, baseline, result) < 0)
                 return -ENOMEM;
             apply_unprofiled_before(subject, baseline, result);
             continue;

@@ -17,7 +17,8 @@ static void check_budget(const struct budget *budget)
     struct error error = {0};
     char *value = NULL;
     check(budget->kind < BUDGET_KINDS && isfinite(budget->limit) && budget->limit >= 0);
-    check((budget->pattern != NULL) == (budget->kind == BUDGET_LEAK));
+    check(budget->kind == BUDGET_LEAK ? budget->pattern != NULL
+                                      : budget->pattern == NULL || budget_is_growth(budget->kind));
     check(asprintf(&value, "%s%s%s", budget->pattern != NULL ? budget->pattern : "",
                    budget->pattern != NULL ? "=" : "", budget->text) >= 0);
     check(budgets_add(&again, budget_names[budget->kind], value, 0, &error) == 0);

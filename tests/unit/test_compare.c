@@ -16,6 +16,7 @@
 #include "compare/diff.h"
 #include "compare/estimates.h"
 #include "compare/matching.h"
+#include "compare/stack_pattern.h"
 #include "symbols/clones.h"
 
 #define INTERVAL_BYTES 4096
@@ -503,15 +504,15 @@ static void patterns_are_of_functions_and_modules(void **state)
     static struct made made;
     make(&made, 1, 1);
     strcpy(made.names[0], "parse(int, char)");
-    assert_true(budget_pattern_matches(&made.profile, 0, "parse"));
-    assert_true(budget_pattern_matches(&made.profile, 0, "par*"));
-    assert_true(budget_pattern_matches(&made.profile, 0, "parse(int, char)"));
-    assert_false(budget_pattern_matches(&made.profile, 0, "arse"));
-    assert_true(budget_pattern_matches(&made.profile, 0, "module:example"));
-    assert_false(budget_pattern_matches(&made.profile, 0, "module:usr"));
+    assert_true(stack_pattern_matches(&made.profile, 0, "parse"));
+    assert_true(stack_pattern_matches(&made.profile, 0, "par*"));
+    assert_true(stack_pattern_matches(&made.profile, 0, "parse(int, char)"));
+    assert_false(stack_pattern_matches(&made.profile, 0, "arse"));
+    assert_true(stack_pattern_matches(&made.profile, 0, "module:example"));
+    assert_false(stack_pattern_matches(&made.profile, 0, "module:usr"));
     strcpy(made.names[0], "parse.part.0");
-    assert_true(budget_pattern_matches(&made.profile, 0, "parse"));
-    assert_true(budget_pattern_matches(&made.profile, 0, "parse.part.0"));
+    assert_true(stack_pattern_matches(&made.profile, 0, "parse"));
+    assert_true(stack_pattern_matches(&made.profile, 0, "parse.part.0"));
 }
 
 /* What one profile knows exactly, another one that sampled may have without a sample. */
