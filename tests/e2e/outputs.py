@@ -76,6 +76,8 @@ def file_writers():
         "deobfuscate json": ([TRACECONV, "deobfuscate", "--proguard-map", at("map"), "--json"], [at("a"), "/dev/null"]),
         "diff --pprof": ([TOOL, "diff", at("a"), at("b"), "--pprof"], []),
         "check --junit": ([TOOL, "check", "--max-peak", "1G", "--junit"], [at("a")]),
+        "check --save-baseline": ([TOOL, "check", "--save-baseline"], [at("a")]),
+        "check --github-summary": ([TOOL, "check", "--max-peak", "1G", "--github-summary"], [at("a")]),
         "query --export": ([TOOL, "query", at("a"), "--export"], []),
         "record": ([TOOL, "record", "--quiet", "-c", at("config"), "-o"], []),
         "heapprofd": ([HEAPPROFD, "host", "-o"], ["--", "ls", "/"]),

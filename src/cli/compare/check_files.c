@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the results of budgets for CI systems: as JUnit XML and as GitHub annotations. */
+/* Prints the results of budgets for CI systems: as JUnit XML, GitHub annotations and Markdown. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,12 +40,55 @@ static void print_xml(FILE *out, const char *text)
     }
 }
 
+/* Print what a person needs: the finding, the process with its pid, and the heaviest rows. */
+static void print_details(const struct check_page *page, const struct budget_result *result,
+                          void (*print)(FILE *out, const char *text), FILE *out)
+{
+    char text[TEXT_BYTES], *rows = NULL;
+    size_t length = 0;
+    check_finding(result, text, sizeof(text));
+    print(out, text);
+    check_subject(page->profile, result, true, text, sizeof(text));
+    fputs("\n[", out);
+    print(out, text);
+    fputs("]\n", out);
+    for (int i = 0; i < BUDGET_CULPRITS && check_has_culprits(result); i++) {
+        FILE *stream = result->culprits[i] != PROFILE_NONE ? open_memstream(&rows, &length) : NULL;
+        if (stream == NULL)
+            break;
+        check_print_culprit(page, result, i, 0, stream);
+        fclose(stream);
+        rows[length > 0 ? length - 1 : 0] = '\0'; /* without its newline */
+        print(out, rows);
+        fputc('\n', out);
+        free(rows);
+    }
+}
+
+/* Return which of the results with the same title and subject without pids this is: 1 if it is the
+ * only one, or the first. */
+static unsigned ordinal_of(const struct check_page *page, const struct budget_result *result)
+{
+    char text[TEXT_BYTES], other[TEXT_BYTES];
+    unsigned ordinal = 1;
+    check_subject(page->profile, result, false, text, sizeof(text));
+    for (const struct budget_result *at = page->report->results; at < result; at++) {
+        check_subject(page->profile, at, false, other, sizeof(other));
+        ordinal += at->budget == result->budget && strcmp(text, other) == 0;
+    }
+    return ordinal;
+}
+
+/* A case keeps its names from run to run, so that CI systems show its history. */
 static void print_case(const struct check_page *page, const struct budget_result *result, FILE *out)
 {
     char text[TEXT_BYTES];
-    check_subject(page->profile, result, text, sizeof(text));
+    unsigned ordinal = ordinal_of(page, result);
+    check_subject(page->profile, result, false, text, sizeof(text));
     fputs("    <testcase classname=\"", out);
     print_xml(out, text);
+    if (ordinal > 1)
+        fprintf(out, " (%u)", ordinal);
     fputs("\" name=\"", out);
     check_title(result, text, sizeof(text));
     print_xml(out, text);
@@ -59,7 +102,9 @@ static void print_case(const struct check_page *page, const struct budget_result
     fprintf(out, "\">\n      <%s message=\"", element);
     check_finding(result, text, sizeof(text));
     print_xml(out, text);
-    fputs("\"/>\n    </testcase>\n", out);
+    fputs("\">", out);
+    print_details(page, result, print_xml, out);
+    fprintf(out, "</%s>\n    </testcase>\n", element);
 }
 
 void check_report_junit(const struct check_page *page, FILE *out)
@@ -159,7 +204,7 @@ static void print_annotation(const struct check_page *page, const struct budget_
     fprintf(out, "::%s: ", check_state_name(result->state));
     check_finding(result, text, sizeof(text));
     print_escaped(out, text, false);
-    check_subject(page->profile, result, text, sizeof(text));
+    check_subject(page->profile, result, true, text, sizeof(text));
     fputs(" in ", out);
     print_escaped(out, text, false);
     fputc('\n', out);
@@ -170,4 +215,64 @@ void check_report_github(const struct check_page *page, FILE *out)
     for (size_t i = 0; i < page->report->count; i++)
         if (page->report->results[i].state != BUDGET_HOLDS)
             print_annotation(page, &page->report->results[i], out);
+}
+
+/* --- Markdown --- */
+
+/* Print a text so that neither Markdown nor HTML finds anything in it. */
+static void print_markdown(FILE *out, const char *text)
+{
+    static const char special[] = "\\`*_[]<>&|~@#:$!";
+    char next[TERMINAL_TEXT_ESCAPE_BYTES];
+    size_t taken;
+    for (const unsigned char *at = (const unsigned char *)text;
+         (taken = terminal_text_next(at, next)) > 0; at += taken) {
+        bool is_escape = strlen(next) != taken; /* of a character that is none: "\\x1b" */
+        if (taken == 1 && !is_escape && strchr(special, *at) != NULL)
+            fprintf(out, "&#%u;", *at);
+        else if (is_escape)
+            fprintf(out, "&#92;%s", next + 1);
+        else
+            fputs(next, out);
+    }
+}
+
+void check_report_markdown(const struct check_page *page, FILE *out)
+{
+    static const enum budget_state order[] = {BUDGET_FAILS, BUDGET_UNDECIDABLE, BUDGET_HOLDS};
+    const struct budget_report *report = page->report;
+    char text[TEXT_BYTES];
+    fprintf(out, "### Heap budgets: %zu fail, %zu undecidable, %zu hold\n\n",
+            check_report_count(report, BUDGET_FAILS),
+            check_report_count(report, BUDGET_UNDECIDABLE),
+            check_report_count(report, BUDGET_HOLDS));
+    fputs("| | budget | found | in |\n|---|---|---|---|\n", out);
+    for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+        for (size_t j = 0; j < report->count; j++) {
+            const struct budget_result *result = &report->results[j];
+            if (result->state != order[i])
+                continue;
+            fprintf(out, "| %s | ", check_state_name(result->state));
+            check_title(result, text, sizeof(text));
+            print_markdown(out, text);
+            fputs(" | ", out);
+            check_finding(result, text, sizeof(text));
+            print_markdown(out, text);
+            fputs(" | ", out);
+            check_subject(page->profile, result, true, text, sizeof(text));
+            print_markdown(out, text);
+            fputs(" |\n", out);
+        }
+    for (size_t j = 0; j < report->count; j++) {
+        const struct budget_result *result = &report->results[j];
+        if (!check_has_culprits(result) || result->culprits[0] == PROFILE_NONE)
+            continue;
+        check_title(result, text, sizeof(text));
+        fputs("\n**", out);
+        print_markdown(out, text);
+        fputs("**\n\n<pre>\n", out);
+        print_details(page, result, print_markdown, out);
+        fputs("</pre>\n", out);
+    }
+    fputc('\n', out);
 }

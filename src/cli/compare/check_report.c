@@ -4,6 +4,7 @@
 #include "cli/compare/check_report.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "cli/print/format.h"
 #include "cli/print/stack_format.h"
@@ -12,7 +13,6 @@
 #define REASON_WIDTH 500
 #define STATE_WIDTH 12
 #define FIGURE_COLUMNS 13 /* of bytes, before a callsite */
-#define LIVE_COLUMNS 4    /* of "live" after them */
 
 size_t check_report_count(const struct budget_report *report, enum budget_state state)
 {
@@ -70,6 +70,11 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
         used = snprintf(buffer, size, "%s %s", value.bytes, margin_of(result).bytes);
     else
         used = snprintf(buffer, size, "%s", value.bytes);
+    if (budget_is_growth(result->budget->kind) && used > 0 && (size_t)used < size)
+        used += snprintf(buffer + used, size - (size_t)used, "; from %s to %s, limit %s",
+                         amount_of(result, result->before).bytes,
+                         amount_of(result, result->after).bytes,
+                         amount_of(result, result->limit).bytes);
     if (result->state != BUDGET_UNDECIDABLE || used < 0 || (size_t)used >= size)
         return;
     if (result->deciding_interval_bytes > 0)
@@ -79,14 +84,14 @@ void check_finding(const struct budget_result *result, char *buffer, size_t size
         snprintf(buffer + used, size - (size_t)used, "; %s", result->reason);
 }
 
-void check_subject(const struct profile *profile, const struct budget_result *result, char *buffer,
-                   size_t size)
+void check_subject(const struct profile *profile, const struct budget_result *result, bool pids,
+                   char *buffer, size_t size)
 {
     if (result->unprofiled != NULL) {
         int used = snprintf(buffer, size, "%s", result->unprofiled->name);
-        if (result->unprofiled->pid != 0 && used > 0 && (size_t)used < size)
+        if (pids && result->unprofiled->pid != 0 && used > 0 && (size_t)used < size)
             used += snprintf(buffer + used, size - (size_t)used, " %d", result->unprofiled->pid);
-        if (result->unprofiled_count > 1 && used > 0 && (size_t)used < size)
+        if (pids && result->unprofiled_count > 1 && used > 0 && (size_t)used < size)
             snprintf(buffer + used, size - (size_t)used, " and %zu more",
                      result->unprofiled_count - 1);
         return;
@@ -96,36 +101,47 @@ void check_subject(const struct profile *profile, const struct budget_result *re
         return;
     }
     const struct profile_process *process = &profile->processes[result->heap->process];
-    if (process->pid != 0)
+    if (pids && process->pid != 0)
         snprintf(buffer, size, "%s %d, %s", process->name, process->pid, result->heap->name);
     else
         snprintf(buffer, size, "%s%s%s", process->name, *process->name != '\0' ? ", " : "",
                  result->heap->name);
 }
 
-/* Return whether the result's culprits are worth printing. Those of a growth are the heaviest
- * callsites of the new run, which explain nothing unless something grew. */
-static bool has_culprits(const struct budget_result *result)
+bool check_has_culprits(const struct budget_result *result)
 {
     return result->state != BUDGET_HOLDS && result->budget->kind != BUDGET_TEMPORARY &&
-           !budget_counts_calls(result->budget->kind) &&
-           (!budget_is_growth(result->budget->kind) || result->value > 0);
+           result->budget->kind != BUDGET_ALLOCATIONS;
+}
+
+void check_print_culprit(const struct check_page *page, const struct budget_result *result,
+                         int index, size_t columns, FILE *out)
+{
+    bool is_growth = budget_is_growth(result->budget->kind);
+    bool counts = budget_counts_calls(result->budget->kind);
+    const struct stack_format format = {
+        .profile = page->profile,
+        .folding = &page->folding,
+        .lines = !is_growth, /* its rows are without lines */
+        .simple = true,
+        .columns = stack_format_room(columns, STATE_WIDTH + FIGURE_COLUMNS),
+    };
+    double amount = result->culprit_bytes[index];
+    struct formatted figure = is_growth && !result->culprit_at_most[index]
+                                  ? format_signed(amount, counts)
+                                  : format_amount(amount, counts);
+    char text[64];
+    snprintf(text, sizeof(text), "%s%s", result->culprit_at_most[index] ? "up to " : "",
+             figure.bytes);
+    fprintf(out, "%10s ", text);
+    stack_format_print_row(&format, result->culprits[index], out);
+    fputc('\n', out);
 }
 
 static void print_result(const struct check_page *page, const struct budget_result *result,
                          FILE *out)
 {
     char text[1024];
-    const struct stack_format format = {
-        .profile = page->profile,
-        .folding = &page->folding,
-        .lines = true,
-        .simple = true,
-        .columns =
-            stack_format_room(stack_format_columns(out),
-                              STATE_WIDTH + FIGURE_COLUMNS +
-                                  (result->budget->kind == BUDGET_GROWTH ? LIVE_COLUMNS : 0)),
-    };
     fprintf(out, "%-*s ", STATE_WIDTH,
             result->state == BUDGET_FAILS ? "FAILS" : check_state_name(result->state));
     check_title(result, text, sizeof(text));
@@ -133,18 +149,15 @@ static void print_result(const struct check_page *page, const struct budget_resu
     fputs(": ", out);
     check_finding(result, text, sizeof(text));
     format_print(out, text, REASON_WIDTH);
-    check_subject(page->profile, result, text, sizeof(text));
+    check_subject(page->profile, result, true, text, sizeof(text));
     fputs("   [", out);
     format_print(out, text, FORMAT_WORD_WIDTH);
     fputs("]\n", out);
-    bool is_growth = result->budget->kind == BUDGET_GROWTH;
-    for (int i = 0; i < BUDGET_CULPRITS && has_culprits(result); i++) {
+    for (int i = 0; i < BUDGET_CULPRITS && check_has_culprits(result); i++) {
         if (result->culprits[i] == PROFILE_NONE)
             break;
-        fprintf(out, "%*s %10s %s ", STATE_WIDTH, "", format_bytes(result->culprit_bytes[i]).bytes,
-                is_growth ? "live" : "");
-        stack_format_print_row(&format, result->culprits[i], out);
-        fputc('\n', out);
+        fprintf(out, "%*s ", STATE_WIDTH, "");
+        check_print_culprit(page, result, i, stack_format_columns(out), out);
     }
 }
 
@@ -183,6 +196,31 @@ void check_report_text(const struct check_page *page, FILE *out)
 
 /* --- JSON --- */
 
+/* Print the stacks that hold most, or grew most, as the text report does. */
+static void print_json_stacks(const struct check_page *page, const struct budget_result *result,
+                              struct json_writer *json)
+{
+    const struct stack_format format = {
+        .profile = page->profile, .folding = &page->folding, .simple = true};
+    json_array(json, "stacks");
+    for (int i = 0; i < BUDGET_CULPRITS && check_has_culprits(result); i++) {
+        char *text = NULL;
+        size_t length = 0;
+        FILE *out = result->culprits[i] != PROFILE_NONE ? open_memstream(&text, &length) : NULL;
+        if (out == NULL)
+            break;
+        stack_format_print_row(&format, result->culprits[i], out);
+        fclose(out);
+        json_object(json, NULL);
+        json_string(json, "stack", text);
+        json_number(json, "amount", result->culprit_bytes[i]);
+        json_bool(json, "at_most", result->culprit_at_most[i]);
+        json_end_object(json);
+        free(text);
+    }
+    json_end_array(json);
+}
+
 static void print_json_result(const struct check_page *page, const struct budget_result *result,
                               struct json_writer *json)
 {
@@ -202,6 +240,11 @@ static void print_json_result(const struct check_page *page, const struct budget
     json_string(json, "reason", result->reason);
     if (result->deciding_interval_bytes > 0)
         json_unsigned(json, "deciding_interval_bytes", result->deciding_interval_bytes);
+    if (budget_is_growth(budget->kind)) {
+        json_number(json, "before", result->unknown ? (double)NAN : result->before);
+        json_number(json, "after", result->unknown ? (double)NAN : result->after);
+    }
+    print_json_stacks(page, result, json);
     if (result->heap != NULL) {
         const struct profile_process *process = &page->profile->processes[result->heap->process];
         json_pid(json, "pid", profile_shown_pid(process));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cmd.h"
+#include "cli/compare/check_outputs.h"
 #include "cli/compare/check_report.h"
 #include "cli/compare/compare_source.h"
 #include "cli/options/heap_options.h"
@@ -15,7 +16,7 @@
 #include "cli/print/progress.h"
 #include "cli/print/wait_notice.h"
 #include "cli/record/host_command.h"
-#include "util/output_file.h"
+#include "compare/baseline_file.h"
 #include "util/regular_file.h"
 
 #define EXIT_HOLDS 0
@@ -41,10 +42,14 @@ static const char help[] =
     "  --max-temporary N%        share of allocations freed before their thread's next one\n"
     "  --max-leak PATTERN=SIZE   live bytes at the end in stacks with this function or\n"
     "                            module:FILE; * ? [ work as in file names; repeatable\n"
-    "  --baseline TRACE          compare with this profile:\n"
+    "  --baseline TRACE|FILE     compare with this profile, or file of --save-baseline:\n"
     "    --max-growth SIZE|N%    growth of the live bytes at the end\n"
     "    --max-peak-growth SIZE|N%, --max-allocated-growth SIZE|N%,\n"
-    "    --max-allocations-growth N|N%   of the peak, of the bytes and calls ever allocated\n"
+    "    --max-allocations-growth N|N%   of the peak, of the bytes and calls ever allocated;\n"
+    "                            PATTERN=SIZE|N% limits one function, module:FILE or heap:NAME;\n"
+    "                            repeatable\n"
+    "  --save-baseline FILE      write what growth needs of this run: a few kB, for the "
+    "repository\n"
     "  --budgets FILE            read budgets from lines 'max-live = 64k',\n"
     "                            'suppress: leak:NAME  # reason' and '# comment' (docs/check.md)\n"
     "  --suppress 'leak:PATTERN # reason'      exclude matching stacks from the live bytes\n"
@@ -55,6 +60,7 @@ static const char help[] =
     "  --json                    print the results as JSON\n"
     "  --junit FILE              write the results as JUnit XML, for CI systems\n"
     "  --github                  print annotations of the sources, for GitHub\n"
+    "  --github-summary FILE     append the results as Markdown: \"$GITHUB_STEP_SUMMARY\"\n"
     "\n"
     "  With a command, the report goes to standard error (with --json to standard output):\n"
     "  -i, --interval BYTES      mean bytes between samples (1: every allocation)\n"
@@ -65,7 +71,9 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile check --max-live 0 -- ./unit-tests\n"
     "  heap_profile check --budgets heap.budgets --junit heap.xml -- ./unit-tests\n"
-    "  heap_profile check --baseline old/raw-trace --max-growth 5% new/raw-trace\n";
+    "  heap_profile check --baseline old/raw-trace --max-growth 5% new/raw-trace\n"
+    "  heap_profile check --save-baseline heap.baseline -- ./unit-tests\n"
+    "  heap_profile check --baseline heap.baseline --max-growth parse_*=64k -- ./unit-tests\n";
 
 /* What an undecidable budget counts as. */
 enum undecided { UNDECIDED_PASS, UNDECIDED_FAIL, UNDECIDED_REPORTED };
@@ -74,7 +82,7 @@ struct request {
     struct budgets budgets;
     struct heap_config config;
     struct compare_choice choice;
-    const char *budgets_path, *junit, *output;
+    const char *budgets_path, *junit, *summary, *output, *save_baseline;
     bool json, github, follow_children, only_profiled;
     enum undecided undecided;
     char *const *command; /* NULL: a trace */
@@ -129,6 +137,7 @@ static const struct option_entry options[] = {
     BUDGET("max-allocated-growth"),
     BUDGET("max-allocations-growth"),
     BUDGET("baseline"),
+    OPTION_ENTRY("save-baseline", 0, OPTION_TEXT, struct request, save_baseline),
     {.name = "budgets", .kind = OPTION_CALL, .offset = 0, .take = take_budgets_file},
     OPTION_ENTRY_CALL("suppress", 0, struct request, budgets, take_suppression),
     OPTION_ENTRY_CHOICE("undecided", struct request, undecided, undecided_names),
@@ -138,6 +147,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
     OPTION_ENTRY("junit", 0, OPTION_TEXT, struct request, junit),
     OPTION_ENTRY("github", 0, OPTION_SET, struct request, github),
+    OPTION_ENTRY("github-summary", 0, OPTION_TEXT, struct request, summary),
     OPTION_ENTRY("interval", 'i', OPTION_BYTES, struct request, config.sampling_interval_bytes),
     OPTION_ENTRY("output", 'o', OPTION_TEXT, struct request, output),
     OPTION_ENTRY_CALL("name", 'n', struct request, config.process_cmdline, take_names),
@@ -188,13 +198,14 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     struct error error = {0};
     if (!take_subject(argc, argv, request))
         return EXIT_UNDECIDABLE;
-    if (request->budgets.count == 0) {
+    bool saves = request->save_baseline != NULL;
+    if (request->budgets.count == 0 && !saves) {
         fputs("heap_profile: no budget: give one, such as --max-live 64k, or a file of budgets "
               "(--budgets)\n",
               stderr);
         return EXIT_UNDECIDABLE;
     }
-    if (needs_baseline(&request->budgets) != (request->budgets.baseline != NULL)) {
+    if (needs_baseline(&request->budgets) != (request->budgets.baseline != NULL) && !saves) {
         fputs("heap_profile: --baseline and a limit of growth (--max-growth, --max-peak-growth,\n"
               "--max-allocated-growth, --max-allocations-growth) go together\n",
               stderr);
@@ -237,22 +248,6 @@ static void close_source(struct compare_source *source)
     free(source->dumps);
 }
 
-static int write_junit(const struct check_page *page, const char *path)
-{
-    struct output_file file;
-    struct error error;
-    FILE *out = NULL;
-    int code = output_file_open(&file, path, OUTPUT_FILE_SHARED, &error);
-    if (code == 0 && (out = output_file_stream(&file)) == NULL)
-        code = error_set(&error, -ENOMEM, "no memory to write %s", path);
-    if (out != NULL)
-        check_report_junit(page, out);
-    code = code < 0 ? code : output_file_close(&file, 0, &error);
-    if (code < 0)
-        verb_fail(&error);
-    return code;
-}
-
 static int exit_code_of(const struct request *request, const struct budget_report *report)
 {
     bool undecided = check_report_count(report, BUDGET_UNDECIDABLE) > 0;
@@ -268,11 +263,12 @@ static int print(const struct request *request, const struct check_page *page)
     FILE *out = request->command != NULL && !request->json ? stderr : stdout;
     if (request->json)
         check_report_json(page, out);
-    else
+    else if (request->budgets.count > 0)
         check_report_text(page, out);
     if (request->github)
         check_report_github(page, request->json ? stderr : out);
-    if (request->junit != NULL && write_junit(page, request->junit) < 0)
+    if ((request->junit != NULL && check_write_junit(page, request->junit) < 0) ||
+        (request->summary != NULL && check_write_summary(page, request->summary) < 0))
         return EXIT_UNDECIDABLE;
     if (fflush(out) != 0 || ferror(out)) {
         perror("heap_profile: cannot write the report");
@@ -321,51 +317,110 @@ static void suggest_command(const char *trace)
                       trace);
 }
 
+/* What the growth of a run is measured from. */
+struct baseline {
+    struct compare_source source; /* a profile */
+    struct baseline_file file;
+    bool is_file, is_missing; /* missing: there is none yet, and this run is saved as the first */
+};
+
+static int open_baseline(const struct request *request, struct baseline *baseline)
+{
+    const char *path = request->budgets.baseline;
+    const struct compare_choice same_heap = {.heap = request->choice.heap};
+    struct error error = {0};
+    *baseline = (struct baseline){0};
+    baseline->is_missing =
+        path == NULL || (request->save_baseline != NULL && access(path, F_OK) != 0 &&
+                         errno == ENOENT && strcmp(path, request->save_baseline) == 0);
+    if (baseline->is_missing)
+        return 0;
+    baseline->is_file = baseline_file_is(path);
+    if (!baseline->is_file)
+        return open_source(path, &same_heap, &baseline->source);
+    int code = baseline_file_read(&baseline->file, path, &error);
+    if (code < 0)
+        verb_fail(&error);
+    return code;
+}
+
+static void close_baseline(struct baseline *baseline)
+{
+    close_source(&baseline->source);
+    baseline_file_clear(&baseline->file);
+}
+
+static int judge(struct request *request, struct compare_source *source, struct baseline *baseline,
+                 struct check_page *page)
+{
+    struct budget_report report = {0};
+    bool only_profiled = request->only_profiled || request->choice.pid != 0;
+    struct budget_subject subject = {
+        .profile = source->profile,
+        .folding = &page->folding,
+        .only_profiled = only_profiled,
+        .heap = request->choice.heap,
+        .is_baseline = are_same(source, &baseline->source),
+    };
+    struct budget_subject before = {
+        .profile = baseline->source.profile,
+        .only_profiled = only_profiled,
+        .heap = request->choice.heap,
+        .saved = baseline->is_file ? &baseline->file : NULL,
+    };
+    struct folding folding = {0};
+    int code = folding_make(&page->folding, source->profile);
+    if (code == 0 && before.profile != NULL)
+        code = folding_make(&folding, before.profile);
+    if (code == 0 && request->save_baseline != NULL) {
+        subject.dumps = source->dumps;
+        subject.dump_count = source->dump_count;
+        code = check_write_baseline(&request->budgets, &subject, request->save_baseline);
+    }
+    if (request->only_profiled) {
+        leave_out_unseen(source);
+        leave_out_unseen(&baseline->source);
+    }
+    subject.dumps = source->dumps;
+    subject.dump_count = source->dump_count;
+    before.dumps = baseline->source.dumps;
+    before.dump_count = baseline->source.dump_count;
+    before.folding = &folding;
+    if (code == 0)
+        code = budgets_check(&request->budgets, &subject, baseline->is_missing ? NULL : &before,
+                             &report);
+    if (code == -ENOMEM)
+        fputs("heap_profile: no memory\n", stderr);
+    page->report = &report;
+    code = code == 0 ? print(request, page) : EXIT_UNDECIDABLE;
+    folding_clear(&page->folding);
+    folding_clear(&folding);
+    budget_report_clear(&report);
+    return code;
+}
+
 /* Check a trace, or the directory that the command's profile was written to. */
 static int check(struct request *request, const char *trace)
 {
-    struct compare_source source = {0}, baseline = {0};
-    struct budget_report report = {0};
+    struct compare_source source = {0};
+    struct baseline baseline = {0};
     int code = EXIT_UNDECIDABLE;
-    const struct compare_choice same_heap = {.heap = request->choice.heap};
     if (open_source(trace, &request->choice, &source) == 0 &&
-        (request->budgets.baseline == NULL ||
-         open_source(request->budgets.baseline, &same_heap, &baseline) == 0)) {
-        if (request->only_profiled) {
-            leave_out_unseen(&source);
-            leave_out_unseen(&baseline);
-        }
-        struct budget_subject subject = {
-            .profile = source.profile,
-            .dumps = source.dumps,
-            .dump_count = source.dump_count,
-            .only_profiled = request->only_profiled || request->choice.pid != 0,
-            .is_baseline = are_same(&source, &baseline),
-        };
-        struct budget_subject before = {.profile = baseline.profile,
-                                        .dumps = baseline.dumps,
-                                        .dump_count = baseline.dump_count,
-                                        .only_profiled = subject.only_profiled};
+        open_baseline(request, &baseline) == 0) {
         struct check_page page = {
             .profile = source.profile,
             .budgets = &request->budgets,
-            .report = &report,
             .budgets_path = request->budgets_path,
             .undecided_passes = request->undecided == UNDECIDED_PASS,
         };
-        subject.folding = &page.folding;
-        if (folding_make(&page.folding, source.profile) == 0 &&
-            budgets_check(&request->budgets, &subject, &before, &report) == 0)
-            code = print(request, &page);
-        else
-            fputs("heap_profile: no memory\n", stderr);
-        folding_clear(&page.folding);
+        if (baseline.is_missing && needs_baseline(&request->budgets))
+            fputs("heap_profile: there is no baseline yet: growth is not judged\n", stderr);
+        code = judge(request, &source, &baseline, &page);
     }
     if (source.profile == NULL && request->command == NULL && trace != NULL)
         suggest_command(trace);
-    budget_report_clear(&report);
     close_source(&source);
-    close_source(&baseline);
+    close_baseline(&baseline);
     return code;
 }
 
@@ -382,6 +437,12 @@ static int check_command(struct request *request)
     struct host_outcome outcome;
     struct error error = {0};
     int code = host_command_run(&command, &outcome, &error), result = EXIT_UNDECIDABLE;
+    /* A run that failed is no run to compare with. */
+    if (request->save_baseline != NULL && outcome.result.wait_status != 0) {
+        format_printf(stderr, "heap_profile: the command failed: %s is not written\n",
+                      request->save_baseline);
+        request->save_baseline = NULL;
+    }
     if (code < 0)
         verb_fail(&error);
     else if (outcome.result.started)
