@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
@@ -370,6 +371,292 @@ def test_suppressions(directory):
     check(status == 0, f"module: {status}")
 
 
+GROWTHS = ("--max-growth", "--max-peak-growth", "--max-allocated-growth", "--max-allocations-growth")
+
+
+def save(directory, name, *arguments):
+    path = os.path.join(directory, name)
+    done = run([TOOL, "check", "--save-baseline", path, *arguments])
+    check(done.status == 0, f"{arguments}: {done.status}, {done.stderr!r}")
+    with open(path) as file:
+        return path, file.read()
+
+
+def test_growth_of_parts(directory):
+    """Each growth can be limited for a function, a module and a heap, in bytes or calls and in percent."""
+    for interval in (1, 4096):
+        before, after = (record(directory, f"{name}-{interval}", leaks, interval=interval) for name, leaks in (("a", "2000"), ("b", "6000")))
+        growth = ("--baseline", before)
+        for budget, gained, had in (("--max-growth", 800000, 400000), ("--max-allocated-growth", 800000, 400000), ("--max-allocations-growth", 4000, 2000)):
+            for part, base in (("the_leak", had), ("the_?eak", had), ("module:added_leak", None), ("heap:libc.malloc", None), ("heap:libc*", None)):
+                found, result = state(*growth, budget, f"{part}={gained}", after)
+                check(result["pattern"] == part, f"{result}")
+                is_exact = interval == 1 or (part.startswith("heap:") and budget != "--max-growth")
+                check(result["exact"] == is_exact, f"{budget} {part} at {interval}: {result}")
+                if is_exact:
+                    check(found == "holds" and result["value"] == gained, f"{budget} {part}: {result}")
+                    check(state(*growth, budget, f"{part}={gained - 1}", after)[0] == "fails", f"{budget} {part}")
+                check(state(*growth, budget, f"{part}={gained // 3}", after)[0] == "fails", f"{budget} {part}: a third")
+                check(state(*growth, budget, f"{part}={3 * gained}", after)[0] == "holds", f"{budget} {part}: three times")
+                if base is not None:  # it has grown by 200 %
+                    check(state(*growth, budget, f"{part}=80%", after)[0] == "fails", f"{budget} {part}: 80 %")
+                    check(state(*growth, budget, f"{part}=500%", after)[0] == "holds", f"{budget} {part}: 500 %")
+        check(state(*growth, "--max-peak-growth", "the_leak=300k", after)[0] == "fails", "the peak of a function")
+        found, result = state(*growth, "--max-growth", "heap:none=1G", after)
+        check(found == "undecidable" and "neither run" in result["reason"], f"{result}")
+        suppressed = ("--suppress", "leak:the_leak # known")
+        check(state(*growth, *suppressed, "--max-growth", "the_leak=20k", after)[0] == "holds", "suppressed")
+
+
+def test_baseline_file(directory):
+    """A baseline file is small, does not change from run to run, and leads to the verdicts of the whole profile."""
+    budgets = [(budget, limit) for budget in GROWTHS for part in ("", "the_leak=", "site_*=", "heap:libc.malloc=") for limit in
+               (f"{part}{limit}" for limit in ("0", "100", "3k", "1M", "1G", "1%", "15%", "300%"))]
+    named = ("--max-growth", "site_*=0", "--max-growth", "the_leak=0")
+    for interval in (1, 4096):
+        before, after = (record(directory, f"{name}-{interval}", leaks, interval=interval) for name, leaks in (("a", "1000"), ("b", "5000")))
+        path, text = save(directory, f"file-{interval}", *named, before)
+        check(len(text) < 10000 and all(len(line) < 300 for line in text.splitlines()), f"{len(text)} bytes: {text}")
+        whole, of_file = (judge("--baseline", baseline, *sum(budgets, ()), after)[1]["results"] for baseline in (before, path))
+        check([result["state"] for result in whole] == [result["state"] for result in of_file],
+              f"{[(one, other) for one, other in zip(whole, of_file) if one['state'] != other['state']]}")
+        check({result["state"] for result in whole} >= {"holds", "fails"}, "all the same")
+        for one, other in zip(whole, of_file):
+            # Rounded to a byte, four times as much for a limit of 300 %.
+            check(abs(one["value"] - other["value"]) <= 1 and abs(one["low95"] - other["low95"]) <= 8, f"{one} {other}")
+            check(one["stacks"] == other["stacks"] or interval > 1, f"{one['stacks']} {other['stacks']}")
+        check(json.loads(text)["total"]["calls"] == 13000, text)
+    # Of two runs of a command that do the same the file is the same.
+    texts = {save(directory, f"same-{number}", "--", *LEAK)[1] for number in range(2)}
+    check(len(texts) == 1, f"{texts}")
+    # What the file lacks is undecidable, but a heap that it lacks was not there.
+    plain, _ = save(directory, "plain", "--", program("added_leak"))
+    grown = record(directory, "grown", "2000", interval=1)
+    found, result = state("--baseline", plain, "--max-growth", "the_leak=1G", grown)
+    check(found == "undecidable" and "has no row for it" in result["reason"], f"{result}")
+    found, result = state("--baseline", plain, "--max-growth", "heap:none=1", grown)
+    check(found == "undecidable" and "neither run" in result["reason"], f"{result}")
+    for more, wanted in (((), "holds"), (("--suppress", "leak:the_leak # it is known"), "undecidable")):
+        found, result = state("--baseline", plain, "--max-growth", "1G", *more, grown)
+        check(found == wanted and ("other suppressions" in result["reason"]) == bool(more), f"{more}: {result}")
+    check(state("--baseline", plain, "--heap", "libc.malloc", "--max-growth", "399999", grown)[0] == "fails", "--heap of a file of all")
+    found, result = state("--baseline", plain, "--heap", "libc.malloc", "--max-growth", "site_1=1", grown)
+    check(found == "undecidable" and "same --heap" in result["reason"], f"{result}")
+
+
+def test_baseline_of_poor_profiles(directory):
+    """Whatever makes growth beyond a profile undecidable does so with its baseline file."""
+    totals = field(5000, 1000) + field(5001, 10)
+    figures = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}
+    after = write_trace(directory, "after", figures, 1, totals)
+    limits = sum(((budget, "1G") for budget in GROWTHS), ())
+    for name, status in (("whole", b""), ("overran", field(7, 1)), ("lost", field(5003, bytes([0, 3]))), ("no_slot", field(5003, bytes([0, 0, 0, 3]))),
+                         ("frees", field(5003, bytes([0] * 8 + [0, 0, 3]))), ("no totals", None)):
+        before = write_trace(directory, name, figures, 1, totals + status if status is not None else b"")
+        with open(before, "ab") as out:
+            out.write(packet(field(5000, field(1, 8) + field(3, b"other") + field(4, b"it is static")), timestamp=3, sequence=1))
+        path = os.path.join(directory, name + ".baseline")
+        run([TOOL, "check", "--save-baseline", path, before])
+        for more in ((), ("--only-profiled",)):
+            whole, of_file = (judge(*more, *limits, "--baseline", baseline, after)[1]["results"] for baseline in (before, path))
+            check([(one["state"], one["exact"]) for one in whole] == [(one["state"], one["exact"]) for one in of_file], f"{name} {more}: {whole} {of_file}")
+            check(bool(more) or {one["state"] for one in whole} == {"undecidable"}, f"{name}: {whole}")
+
+
+def test_saved_baseline(directory):
+    """--save-baseline needs no budget, makes the first baseline of a project, and takes no failed run."""
+    path, budgets = os.path.join(directory, "heap.baseline"), os.path.join(directory, "heap.budgets")
+    with open(budgets, "w") as file:
+        file.write(f"baseline = {path}\nmax-growth = the_leak=10%\n")
+    again = [TOOL, "check", "--budgets", budgets, "--save-baseline", path]
+    done = run([*again, "--", "/bin/sh", "-c", "exit 3"])
+    check(done.status == 3 and b"is not written" in done.stderr and not os.path.exists(path), f"{done.status} {done.stderr!r}")
+    done = run([*again, "--", program("added_leak"), "100"])
+    check(done.status == 0 and b"no baseline yet" in done.stderr and os.path.exists(path), f"{done.status} {done.stderr!r}")
+    done = run([*again, "--", *LEAK])
+    check(done.status == 1 and b"from 20.0 kB to 400 kB, limit 2.00 kB" in done.stderr, f"{done.status} {done.stderr!r}")
+    done = run([*again, "--", *LEAK])
+    check(done.status == 0 and b"holds" in done.stderr, f"{done.status} {done.stderr!r}")
+    check(os.stat(path).st_mode & 0o444 == 0o444 & ~os.umask(os.umask(0)), "the file is for everybody whom the umask allows")
+
+
+def test_baseline_input(directory):
+    """A damaged baseline file is refused with the byte and the reason."""
+    whole = record(directory, "a", interval=1)
+    path, text = save(directory, "good", whole)
+    bad = os.path.join(directory, "bad")
+    row = '{"live":1,"peak":1,"allocated":1,"calls":1}'
+    for old, new, said in [
+        ('"heap_profile_baseline":1', '"heap_profile_baseline":2', "another version"),
+        ('"interval_bytes":1,', '"interval_bytes":1.5,', "an interval is in bytes"),
+        ('"interval_bytes":1,\n', "", "is missing"),
+        ('"interval_bytes":1,', '"interval_bytes":1,\n<<<<<<< HEAD', "byte "),
+        ('"live":', '"life":', "no such member"),
+        ('"calls":12000}', '"calls":12000,"calls":1}', "a second time"),
+        ('"calls":12000}', '"calls":"many"}', "a figure is a number"),
+        ('"calls":12000}', '"calls":[1,2]}', "[value, low, high]"),
+        ('"calls":12000}', '"calls":[5,6,7]}', "outside of its limits"),
+        ('"calls":12000}', '"calls":1e300}', "beyond 2^62"),
+        ('"calls":12000}', '"calls":1' + 70 * "0" + "}", "63 digits"),
+        ('"of":"main"', '"of":"aaa"', "order"),
+        ('"of":"main"', f'"of":"{5000 * "m"}"', "4,096 bytes"),
+        ('"of":"main"', '"of":"m\udcff"', "not UTF-8"),
+        ('"stacks":[', f'"stacks":[{row},', "a stack needs stack"),
+        ('"rows":[', f'"rows":[{row},', "a row needs of"),
+        ('"suppressions":[]', '"suppressions":[1]', "texts"),
+        ("]}\n", "]} {}", "follows its end"),
+        ("]}\n", "", "ends in the middle"),
+        ("]}\n", "]}" + (1 << 20) * " ", "more than 1 MiB"),
+    ]:
+        check(old in text, f"{old} is not in {text}")
+        with open(bad, "w", errors="surrogateescape") as file:
+            file.write(text.replace(old, new, 1))
+        done = run([TOOL, "check", "--baseline", bad, "--max-growth", "1", whole])
+        check(done.status == 2 and said in done.stderr.decode() and bad in done.stderr.decode(), f"{old} {new[:99]}: {done.status} {done.stderr!r}")
+        check("1 MiB" in said or re.search(rb"byte \d+: .*save it again", done.stderr), f"{old} {new[:99]}: {done.stderr!r}")
+    rows = ",".join('{"of":"f%05d",%s' % (i, row[1:]) for i in range(5000))
+    with open(bad, "w") as file:
+        file.write(re.sub(r'"rows":\[.*?\],', lambda _: f'"rows":[{rows}],', text, flags=re.S))
+    done = run([TOOL, "check", "--baseline", bad, "--max-growth", "1", whole])
+    check(done.status == 2 and b"more than 4,096 rows" in done.stderr, f"{done.stderr!r}")
+
+
+def test_failure_text(directory):
+    """What fails has the limit, both figures, the margin, and the three rows that grew most, in text, JUnit and JSON."""
+    before, after = record(directory, "a", "1000", interval=1), record(directory, "b", "6000", interval=1)
+    limits = ("--baseline", before, "--max-growth", "25%", "--max-peak-growth", "1", "--max-allocations-growth", "1k")
+    junit = os.path.join(directory, "junit.xml")
+    text = run([TOOL, "check", "--junit", junit, *limits, after]).stdout.decode()
+    lines = text.splitlines()
+    check(re.match(r"FAILS +max-growth 25%: 1\.00 MB, exact; from 1\.31 MB to 2\.31 MB, limit 326 kB ", lines[0]), text)
+    check(re.fullmatch(r" +\+1\.00 MB the_leak \[added_leak\] < main", lines[1]), text)
+    rows = [re.fullmatch(r" +\+([\d.]+ \w+) (\w+) \[added_leak\] < main", line) for line in lines[3:6]]
+    check(all(rows) and rows[0][2] == "the_leak" and rows[1][2].startswith("site_"), text)
+    check(any(re.fullmatch(r" +\+5,000 the_leak \[added_leak\] < main", line) for line in lines), text)
+    (suite,) = ElementTree.parse(junit).getroot()
+    failures = {case.get("name"): case.find("failure") for case in suite}
+    check("the_leak [added_leak] < main" in failures["max-growth 25%"].text, failures)
+    _, report = judge(*limits, after)
+    result = report["results"][0]
+    check((result["after"] - result["before"], result["stacks"][0]) == (1000000, {"stack": "the_leak [added_leak] < main", "amount": 1000000, "at_most": False}), result)
+    # A row that a baseline file may have left out grew by at most what it has.
+    path, kept = save(directory, "file", before)
+    found = json.loads(kept)
+    found["stacks"], found["stacks_are_all"] = [], False
+    with open(path, "w") as file:
+        json.dump(found, file)
+    text = run([TOOL, "check", "--baseline", path, "--max-growth", "1", after]).stdout.decode()
+    check("up to 1.20 MB the_leak [added_leak] < main" in text, text)
+    sampled = record(directory, "c", "6000")
+    text = run([TOOL, "check", "--baseline", record(directory, "d", "1000"), "--max-growth", "1k", sampled]).stdout.decode()
+    check(re.search(r"FAILS +max-growth 1k: [\d.]+ \w+ ± [\d.]+ kB; from [\d.]+ MB to [\d.]+ MB, limit 1\.02 kB", text), text)
+
+
+def test_stable_names(directory):
+    """JUnit's names are the same in two runs: no pids, and processes of one name are numbered."""
+    names = []
+    for number in range(2):
+        path = os.path.join(directory, f"junit-{number}.xml")
+        script = f"{program('added_leak')} 1; {program('added_leak')} 2; true"
+        run([TOOL, "check", "--max-live", "1", "--max-peak", "1G", "--follow-children", "--junit", path, "--", "sh", "-c", script])
+        (suite,) = ElementTree.parse(path).getroot()
+        names.append([(case.get("classname"), case.get("name")) for case in suite])
+    check(names[0] == names[1] and len(set(names[0])) == len(names[0]), f"{names}")
+    check(("added_leak, libc.malloc (2)", "max-live 1") in names[0], f"{names[0]}")
+
+
+def test_summary(directory):
+    """The summary for GitHub is added to the file, and nothing in it is markup of a name."""
+    whole, path = record(directory, "a", "2000", interval=1), os.path.join(directory, "summary.md")
+    with open(path, "w") as file:
+        file.write("before\n")
+    hostile = "<img src=x>|`*_[a](b)@me"
+    done = run([TOOL, "check", "--github-summary", path, "--max-live", "1G", "--max-leak", "the_leak=1k", "--max-leak", f"{hostile}=1k", whole])
+    with open(path) as file:
+        text = file.read()
+    check(done.status == 1 and text.startswith("before\n### Heap budgets: 1 fail, 0 undecidable, 2 hold\n"), text)
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    check(len(table) == 5 and all(len(line.split("|")) == 6 for line in table), f"{table}")
+    check(not any(mark in text for mark in ("<img", "`", "@me", "[a]")), text)
+    check("<pre>" in text and re.search(r"400 kB the&#95;leak .*&#91;added&#95;leak&#93; &#60; main", text), text)
+    run([TOOL, "check", "--github-summary", path, "--max-live", "1G", whole])
+    with open(path) as file:
+        check(file.read().startswith(text), "the second one replaced the first")
+
+
+# --- the examples of docs/check.md ---
+
+
+def snippets():
+    """Return {language: text} of the blocks under "In a project"."""
+    with open(os.path.join(ROOT, "docs/check.md")) as file:
+        text = file.read().split("## In a project")[1]
+    return dict(re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S))
+
+
+def make_project(directory, leaks=0):
+    """Make the project that the page speaks of, and save its baseline."""
+    with open(os.path.join(directory, "unit-tests.c"), "w") as file:
+        file.write("#include <stdlib.h>\n\nstatic void *volatile kept[4000];\n\nstatic void keep(int i)\n{\n    kept[i] = malloc(200);\n}\n\n"
+                   f"int main(void)\n{{\n    for (int i = 0; i < {1000 + leaks}; i++)\n        keep(i);\n}}\n")
+    with open(os.path.join(directory, "heap.budgets"), "w") as file:
+        file.write(snippets()[""])
+    environment = {"PATH": f"{os.path.dirname(TOOL)}:{os.environ['PATH']}", "TMPDIR": directory}
+    if not os.path.exists(os.path.join(directory, "heap.baseline")):
+        for command in ("cc -g -o unit-tests unit-tests.c", "heap_profile check --budgets heap.budgets --save-baseline heap.baseline -- ./unit-tests"):
+            done = run(["bash", "-ec", command], cwd=directory, env=environment)
+            check(done.status == 0, f"{command}: {done.status} {done.stderr!r}")
+    return environment
+
+
+def judge_project(directory, commands):
+    """The commands succeed with the project, and fail when it leaks."""
+    for leaks in (0, 2000):
+        environment = make_project(directory, leaks)
+        done = None
+        for command in commands:
+            done = run(["bash", "-ec", command], cwd=directory, env={**environment, "GITHUB_STEP_SUMMARY": os.path.join(directory, "summary")})
+            if done.status != 0:
+                break
+        text = (done.stdout + done.stderr).decode()
+        check((done.status == 0) == (leaks == 0) and command == commands[-1], f"leaks {leaks}: {command}: {done.status} {text}")
+        check(leaks == 0 or "max-growth 5%" in text, text)
+
+
+def test_example_workflow(directory):
+    harness.need("cc")
+    blocks = re.findall(r"^( +)- run: (?:\|\n((?:\1 {3,}.*\n)+)|(.*)\n)", snippets()["yaml"], re.M)
+    commands = [line or re.sub(r"(?m)^ {10}", "", block) for _, block, line in blocks]
+    check(len(commands) == 2, f"{commands}")
+    judge_project(directory, commands)
+    with open(os.path.join(directory, "summary")) as file:
+        check("| fails | max-growth 5% |" in file.read(), "no summary")
+    check(os.path.exists(os.path.join(directory, "heap.xml")), "no JUnit")
+
+
+def test_example_cmake(directory):
+    harness.need("cc", "cmake", "ctest")
+    with open(os.path.join(directory, "CMakeLists.txt"), "w") as file:
+        file.write(snippets()["cmake"])
+    judge_project(directory, ["cmake -S . -B out > /dev/null", "cmake --build out > /dev/null", "cd out && ctest --output-on-failure"])
+
+
+def test_example_meson(directory):
+    harness.need("cc", "meson", "ninja")
+    with open(os.path.join(directory, "meson.build"), "w") as file:
+        file.write(snippets()["meson"])
+    judge_project(directory, ["[ -d out ] || meson setup out > /dev/null", "ninja -C out > /dev/null", "meson test -C out --print-errorlogs"])
+
+
+def test_example_pytest(directory):
+    harness.need("cc")
+    if run([sys.executable, "-m", "pytest", "--version"]).status != 0:
+        harness.skip("pytest is not installed")
+    with open(os.path.join(directory, "test_heap.py"), "w") as file:
+        file.write(snippets()["python"])
+    judge_project(directory, ["cc -g -o unit-tests unit-tests.c", f"{sys.executable} -m pytest -q -p no:cacheprovider test_heap.py"])
+
+
 def test_junit(directory):
     sampled = record(directory, "a", "2000")
     path = os.path.join(directory, "results.xml")
@@ -425,6 +712,14 @@ def test_usage(directory):
     for arguments, said in [
         ((whole,), "no budget"),
         (("--max-live", "1", "--max-growth", "1", whole), "go together"),
+        (("--max-growth", "=5", whole), "parse_*=64k or heap:libc.malloc=5%, not '=5'"),
+        (("--max-growth", "f=many", whole), "parse_*=64k or heap:libc.malloc=5%, not 'f=many'"),
+        (("--max-allocations-growth", "f=", whole), "1000, 5%, parse_*=100"),
+        (("--save-baseline", "/not/there/x", whole), "/not/there"),
+        (("--github-summary", "/not/there/x", "--max-live", "1", whole), "/not/there"),
+        (("--baseline", "/not/there", "--max-growth", "1", whole), "/not/there"),
+        (("--save-baseline", whole, whole), whole),
+        (("--github-summary", whole, "--max-live", "1", whole), whole),
         (("--max-live", "1", "--budgets", "/not/there", whole), "cannot read"),
         (("--max-live", "1", "/not/there"), "/not/there"),
         (("--max-live", "1", whole, "more"), "one trace, or a command after --"),
