@@ -233,7 +233,9 @@ static int add_stacks(struct baseline_file *file, const struct growth_side *side
         ranked[i] = (struct ranked_row){&rows.rows[i], share_of(&rows.rows[i], file)};
     if (code == 0 && rows.count > 1)
         qsort(ranked, rows.count, sizeof(*ranked), compare_ranked);
-    file->has_all_stacks = rows.count <= BASELINE_STACKS;
+    for (size_t i = BASELINE_STACKS; i < rows.count && code == 0; i++)
+        for (int j = 0; j < GROWTH_FIGURES; j++)
+            file->other_stacks[j] = fmax(file->other_stacks[j], ranked[i].row->amounts[j]);
     for (size_t i = 0; i < rows.count && i < BASELINE_STACKS && code == 0; i++) {
         struct baseline_stack stack = {.text = strdup(ranked[i].row->text)};
         memcpy(stack.amounts, ranked[i].row->amounts, sizeof(stack.amounts));
@@ -411,7 +413,10 @@ void baseline_file_write(const struct baseline_file *file, FILE *out)
         write_row(&json, NULL, &file->rows[i]);
     json_end_array(&json);
     json_line(&json);
-    json_bool(&json, "stacks_are_all", file->has_all_stacks);
+    json_object(&json, "other_stacks");
+    for (int i = 0; i < GROWTH_FIGURES; i++)
+        json_number(&json, figure_names[i], ceil(file->other_stacks[i]));
+    json_end_object(&json);
     json_line(&json);
     json_array(&json, "stacks");
     for (size_t i = 0; i < file->stack_count; i++) {
@@ -479,13 +484,13 @@ struct growth_amount baseline_file_find(const struct baseline_file *file,
 }
 
 double baseline_file_stack(const struct baseline_file *file, const char *text,
-                           enum growth_figure figure, bool *least)
+                           enum growth_figure figure, double *most)
 {
     const struct baseline_stack key = {.text = (char *)text}, *found = NULL;
     if (file->stack_count > 0)
         found =
             bsearch(&key, file->stacks, file->stack_count, sizeof(*file->stacks), compare_stacks);
-    *least = found == NULL && !file->has_all_stacks;
+    *most = found != NULL ? found->amounts[figure] : file->other_stacks[figure];
     return found != NULL ? found->amounts[figure] : 0;
 }
 

@@ -49,7 +49,7 @@ struct baseline_file {
     size_t row_count, row_capacity;
     struct baseline_stack *stacks; /* sorted by text */
     size_t stack_count, stack_capacity;
-    bool has_all_stacks;
+    double other_stacks[GROWTH_FIGURES]; /* the most that a row has which is not in the file */
 };
 
 /* Take from a run what a file keeps. Return 0 or -ENOMEM; baseline_file_clear() frees it in any
@@ -75,9 +75,9 @@ struct growth_amount baseline_file_find(const struct baseline_file *file,
                                         const struct budget_subject *subject, const char *pattern,
                                         enum growth_figure figure);
 
-/* Return what the file has of a row's figure. If it has no such row, return 0, and set *least if
- * the row may have had more. */
+/* Return what the file has of a row's figure. *most: what the row may have had; more than the
+ * result if the file has no such row. */
 double baseline_file_stack(const struct baseline_file *file, const char *text,
-                           enum growth_figure figure, bool *least);
+                           enum growth_figure figure, double *most);
 
 #endif

@@ -227,16 +227,17 @@ static int read_row(struct reader *reader, struct baseline_row *row)
     return code;
 }
 
-static int read_stack(struct reader *reader, struct baseline_stack *stack)
+/* `text`: NULL if the object has none. */
+static int read_stack(struct reader *reader, double amounts[GROWTH_FIGURES], char **text)
 {
-    unsigned members = 0;
+    unsigned members = text == NULL ? 1u << GROWTH_FIGURES : 0;
     int code;
     while ((code = next_member(reader)) > 0) {
         enum growth_figure figure = figure_of(reader);
         if (figure < GROWTH_FIGURES)
-            code = read_number(reader, &stack->amounts[figure]);
-        else if (is_named(reader, "stack"))
-            code = read_text(reader, &stack->text);
+            code = read_number(reader, &amounts[figure]);
+        else if (text != NULL && is_named(reader, "stack"))
+            code = read_text(reader, text);
         else
             code = fail(reader, "a stack has no such member");
         if (code < 0)
@@ -288,7 +289,7 @@ static int read_stacks(struct reader *reader)
             return fail_memory(reader);
         struct baseline_stack *stack = &file->stacks[file->stack_count++];
         *stack = (struct baseline_stack){0};
-        code = read_stack(reader, stack);
+        code = read_stack(reader, stack->amounts, &stack->text);
         if (code == 0 && file->stack_count > 1 && strcmp(stack[-1].text, stack->text) >= 0)
             code = fail(reader, "stacks are not in the order of their names");
     }
@@ -324,7 +325,15 @@ static int read_suppressions(struct reader *reader)
 
 /* --- the file --- */
 
-enum { HAS_TOTAL = 1, HAS_ROWS = 2, HAS_STACKS = 4, HAS_INTERVAL = 8, HAS_SUPPRESSIONS = 16 };
+enum {
+    HAS_TOTAL = 1,
+    HAS_ROWS = 2,
+    HAS_STACKS = 4,
+    HAS_OTHERS = 8,
+    HAS_INTERVAL = 16,
+    HAS_SUPPRESSIONS = 32,
+    HAS_ALL = 63,
+};
 
 static int read_once(struct reader *reader, unsigned *members, unsigned member,
                      int (*read)(struct reader *reader))
@@ -339,6 +348,12 @@ static int read_total(struct reader *reader)
 {
     int code = expect(reader, JSON_OBJECT, "the total is an object");
     return code < 0 ? code : read_row(reader, &reader->file->total);
+}
+
+static int read_other_stacks(struct reader *reader)
+{
+    int code = expect(reader, JSON_OBJECT, "other_stacks is an object");
+    return code < 0 ? code : read_stack(reader, reader->file->other_stacks, NULL);
 }
 
 static int read_interval(struct reader *reader)
@@ -381,8 +396,8 @@ static int read_member(struct reader *reader, unsigned *members)
         return read_text(reader, &file->unseen);
     if (is_named(reader, "unprofiled"))
         return read_bool(reader, &file->unprofiled);
-    if (is_named(reader, "stacks_are_all"))
-        return read_bool(reader, &file->has_all_stacks);
+    if (is_named(reader, "other_stacks"))
+        return read_once(reader, members, HAS_OTHERS, read_other_stacks);
     if (is_named(reader, "interval_bytes"))
         return read_once(reader, members, HAS_INTERVAL, read_interval);
     if (is_named(reader, "suppressions"))
@@ -421,9 +436,9 @@ int baseline_file_read_text(struct baseline_file *file, const char *text, size_t
     int code = read_version(&reader);
     while (code == 0 && (code = next_member(&reader)) > 0)
         code = read_member(&reader, &members);
-    if (code == 0 &&
-        members != (HAS_TOTAL | HAS_ROWS | HAS_STACKS | HAS_INTERVAL | HAS_SUPPRESSIONS))
-        code = fail(&reader, "interval_bytes, suppressions, total, rows or stacks is missing");
+    if (code == 0 && members != HAS_ALL)
+        code = fail(&reader, "interval_bytes, suppressions, total, rows, stacks or other_stacks is "
+                             "missing");
     if (code == 0 && file->total.of != NULL)
         code = fail(&reader, "the total has no of");
     if (code == 0 && json_scan(&reader.scanner) != JSON_MORE)

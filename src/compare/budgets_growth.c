@@ -36,22 +36,19 @@ static const char *why_unseen(const struct budget_subject *subject)
 
 /* --- the rows that grew --- */
 
-static void add_culprit(struct budget_result *result, uint32_t callsite, double grown, bool at_most)
+struct grown {
+    uint32_t callsite;
+    double least, most;
+};
+
+/* Keep the rows that grew most, the one that certainly grew most first. */
+static void keep_largest(struct grown grown[BUDGET_CULPRITS], struct grown one)
 {
-    struct {
-        uint32_t callsite;
-        double bytes;
-        bool at_most;
-    } one = {callsite, grown, at_most}, lighter;
     for (int i = 0; i < BUDGET_CULPRITS; i++) {
-        if (!(one.bytes > result->culprit_bytes[i]))
+        if (!(one.least > grown[i].least))
             continue;
-        lighter.callsite = result->culprits[i];
-        lighter.bytes = result->culprit_bytes[i];
-        lighter.at_most = result->culprit_at_most[i];
-        result->culprits[i] = one.callsite;
-        result->culprit_bytes[i] = one.bytes;
-        result->culprit_at_most[i] = one.at_most;
+        struct grown lighter = grown[i];
+        grown[i] = one;
         one = lighter;
     }
 }
@@ -61,6 +58,7 @@ static int find_culprits(const struct growth_side *after, const struct growth_si
                          const struct baseline_file *saved, enum growth_figure figure,
                          struct budget_result *result)
 {
+    struct grown grown[BUDGET_CULPRITS] = {0};
     struct growth_rows old = {0}, new;
     if (before != NULL && growth_rows_make(before, figure, &old) < 0)
         return -ENOMEM;
@@ -71,11 +69,17 @@ static int find_culprits(const struct growth_side *after, const struct growth_si
     for (size_t i = 0; i < new.count; i++) {
         const struct growth_row *row = &new.rows[i];
         const struct growth_row *found = growth_rows_find(&old, row->text);
-        bool at_most = false;
-        double had = found != NULL ? found->amounts[figure] : 0;
+        double had = found != NULL ? found->amounts[figure] : 0, most = had;
         if (saved != NULL)
-            had = baseline_file_stack(saved, row->text, figure, &at_most);
-        add_culprit(result, row->callsite, row->amounts[figure] - had, at_most);
+            had = baseline_file_stack(saved, row->text, figure, &most);
+        const struct grown one = {row->callsite, row->amounts[figure] - most,
+                                  row->amounts[figure] - had};
+        keep_largest(grown, one);
+    }
+    for (int i = 0; i < BUDGET_CULPRITS && grown[i].least > 0; i++) {
+        result->culprits[i] = grown[i].callsite;
+        result->culprit_bytes[i] = grown[i].most;
+        result->culprit_at_most[i] = grown[i].most > grown[i].least;
     }
     growth_rows_clear(&new);
     growth_rows_clear(&old);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "compare/stack_pattern.h"
+#include "profile/interpreter_frames.h"
 #include "util/array.h"
 #include "util/base_name.h"
 #include "util/utf8.h"
@@ -57,9 +58,13 @@ static void append_step(struct row_text *text, const struct profile *profile,
         append_text(text, "(no name)");
     if ((!first && is_named) || frame->mapping == PROFILE_NONE)
         return;
-    append_text(text, " [");
-    append_text(text, base_name(profile->mappings[frame->mapping].path));
-    append_text(text, "]");
+    const char *file = profile->mappings[frame->mapping].path;
+    if (*frame->source_file != '\0' && interpreter_frames_has(profile, frame))
+        file = frame->source_file; /* all functions of an interpreter are in one module */
+    file = base_name(file);
+    append_text(text, *file == '[' ? " " : " [");
+    append_text(text, file);
+    append_text(text, *file == '[' ? "" : "]");
 }
 
 static void make_text(const struct growth_side *side, uint32_t callsite, struct row_text *text)

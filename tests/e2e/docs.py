@@ -356,7 +356,7 @@ def test_json():
         (("report", "last-profile"), ["report", "--json", killed]), (("report", "last-profile"), ["report", "--json", "--compact", a]),
         (("report", "last-profile"), ["report", "--json", "--by", "type,backtrace", a]), (("report", "rss"), ["report", "--rss", "--json", a]),
         (("diff", "report"), ["diff", "--json", a, b]), (("diff", "report"), ["diff", "--json", "--by", "thread", "--focus", "main", a, b]),
-        (("leaks", "diff", "report"), ["leaks", "--json", "--shrunk", a, b]), (("check",), ["check", "--json", "--max-live", "1", a]),
+        (("leaks", "diff", "report"), ["leaks", "--json", "--shrunk", a, b]), (("check",), ["check", "--json", "--max-live", "1", a]), (("check",), ["check", "--json", "--baseline", a, "--max-growth", "0", "--max-allocated-growth", "0", b]),
         (("last-profile", "report"), ["oom", "--all", "--json", killed]), (("attach",), ["doctor", "--json", "--", "ls"]),
     ):
         done = run([TOOL, *arguments], env=environment)

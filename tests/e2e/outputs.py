@@ -302,7 +302,7 @@ def test_for_the_owner_only():
     inputs()
     write(at("config"), f"data_sources {{ config {{ name: \"android.heapprofd\" heapprofd_config {{ "
           f"sampling_interval_bytes: 1 process_cmdline: \"x\" }} }} }} duration_ms: 1".encode())
-    public = {"symbolize json", "deobfuscate json", "check --junit"}
+    public = {"symbolize json", "deobfuscate json", "check --junit", "check --save-baseline", "check --github-summary"}
     for name, (before, after) in file_writers().items():
         if name == "symbolize dump":
             continue  # it keeps the permissions of the dump

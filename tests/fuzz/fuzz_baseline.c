@@ -62,9 +62,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
         check_row(&file, "heap:none");
         for (size_t i = 0; i < file.row_count; i++)
             check_row(&file, file.rows[i].of);
-        bool least;
+        double most;
         for (size_t i = 0; i < file.stack_count; i++)
-            baseline_file_stack(&file, file.stacks[i].text, GROWTH_LIVE, &least);
+            baseline_file_stack(&file, file.stacks[i].text, GROWTH_LIVE, &most);
         check_same(&file);
     }
     baseline_file_clear(&file);

@@ -65,7 +65,8 @@ int check_write_summary(const struct check_page *page, const char *path)
         return -ENOMEM;
     }
     /* What is behind a descriptor stays there. */
-    int fd = strncmp(path, "/dev/", 5) != 0 ? regular_file_open(path, &status) : -1;
+    bool is_descriptor = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    int fd = !is_descriptor ? regular_file_open(path, &status) : -1;
     FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
     if (file != NULL) {
         summary.length = fread(summary.old, 1, SUMMARY_BYTES_MAX, file);
