@@ -75,6 +75,26 @@ static const char *expected(enum budget_kind kind)
     }
 }
 
+/* Trim blanks at both ends, in place. */
+static char *trimmed(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        text[--length] = '\0';
+    return text;
+}
+
+/* Return a copy without blanks at the ends: a line may be "max-leak = parse = 64k". NULL: no
+ * memory. */
+static char *copy_pattern(const char *text, size_t length)
+{
+    char *copy = strndup(text, length), *pattern = copy != NULL ? strdup(trimmed(copy)) : NULL;
+    free(copy);
+    return pattern;
+}
+
 int budgets_add(struct budgets *budgets, const char *name, const char *value, unsigned line,
                 struct error *error)
 {
@@ -95,14 +115,15 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
     /* Split at the last '=': function names may contain one (operator==). */
     bool takes_pattern = budget.kind == BUDGET_LEAK || budget_is_growth(budget.kind);
     const char *equals = takes_pattern ? strrchr(value, '=') : NULL;
-    const char *limit = equals != NULL ? equals + 1 : value;
-    if (!parse_limit(limit, &budget.limit, &budget.share) || equals == value ||
+    const char *limit = equals != NULL ? equals + 1 + (equals[1] == ' ') : value;
+    bool no_pattern = equals != NULL && value + strspn(value, " \t") == equals;
+    if (!parse_limit(limit, &budget.limit, &budget.share) || no_pattern ||
         (budget.kind == BUDGET_LEAK && equals == NULL) ||
         (budget.share && budget.kind != BUDGET_TEMPORARY && !budget_is_growth(budget.kind)) ||
         (!budget.share && budget.kind == BUDGET_TEMPORARY))
         return complain(error, line, expected(budget.kind), value);
     if (equals != NULL)
-        budget.pattern = strndup(value, (size_t)(equals - value));
+        budget.pattern = copy_pattern(value, (size_t)(equals - value));
     budget.text = strdup(limit);
     if (budget.text == NULL || (equals != NULL && budget.pattern == NULL) ||
         ARRAY_RESERVE(&budgets->items, &budgets->capacity, budgets->count, 1) < 0) {
@@ -112,17 +133,6 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
     }
     budgets->items[budgets->count++] = budget;
     return 0;
-}
-
-/* Trim blanks at both ends, in place. */
-static char *trimmed(char *text)
-{
-    while (isspace((unsigned char)*text))
-        text++;
-    size_t length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1]))
-        text[--length] = '\0';
-    return text;
 }
 
 int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, struct error *error)

@@ -50,31 +50,81 @@ static bool frame_matches(const struct profile *profile, uint32_t frame, const c
     return fnmatch(pattern + strlen(module), base_name(path), 0) == 0;
 }
 
+/* --- chains of patterns --- */
+
+struct chain {
+    char *text;
+    const char *links[STACK_PATTERN_LINKS_MAX]; /* the innermost first */
+    size_t count;
+};
+
+/* Split "put < parse < main". Return false without memory. What is beyond the maximum is a part of
+ * the last link, which then matches nothing. */
+static bool chain_make(struct chain *chain, const char *pattern)
+{
+    static const char between[] = " < ";
+    *chain = (struct chain){.text = strdup(pattern)};
+    for (char *at = chain->text; at != NULL;) {
+        chain->links[chain->count++] = at;
+        at = chain->count < STACK_PATTERN_LINKS_MAX ? strstr(at, between) : NULL;
+        if (at != NULL) {
+            *at = '\0';
+            at += strlen(between);
+        }
+    }
+    return chain->text != NULL;
+}
+
 bool stack_pattern_matches(const struct profile *profile, uint32_t callsite, const char *pattern)
 {
-    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent)
-        if (frame_matches(profile, profile->callsites[callsite].frame, pattern))
-            return true;
-    return false;
+    struct chain chain;
+    size_t found = 0;
+    if (!chain_make(&chain, pattern))
+        return false;
+    for (; callsite != PROFILE_NONE && found < chain.count;
+         callsite = profile->callsites[callsite].parent)
+        found += frame_matches(profile, profile->callsites[callsite].frame, chain.links[found]);
+    free(chain.text);
+    return found == chain.count;
+}
+
+/* Set for each callsite how many links of the chain, the outermost first, its stack has. */
+static void find_links(const struct profile *profile, const struct chain *chain,
+                       const bool *const frames[], unsigned char *found)
+{
+    for (size_t i = 0; i < profile->callsite_count; i++) {
+        const struct profile_callsite *callsite = &profile->callsites[i];
+        found[i] = callsite->parent != PROFILE_NONE ? found[callsite->parent] : 0;
+        if (found[i] < chain->count)
+            found[i] += frames[chain->count - 1 - found[i]][callsite->frame];
+    }
 }
 
 bool *stack_pattern_callsites(const struct profile *profile, const char *pattern)
 {
-    bool *frames = calloc(profile->frame_count + 1, sizeof(*frames));
+    struct chain chain;
+    bool *frames[STACK_PATTERN_LINKS_MAX] = {0};
     bool *matches = calloc(profile->callsite_count + 1, sizeof(*matches));
-    if (frames == NULL || matches == NULL) {
-        free(frames);
+    unsigned char *found = calloc(profile->callsite_count + 1, sizeof(*found));
+    bool has_memory = chain_make(&chain, pattern) && matches != NULL && found != NULL;
+    for (size_t i = 0; i < chain.count && has_memory; i++) {
+        frames[i] = calloc(profile->frame_count + 1, sizeof(*frames[i]));
+        has_memory = frames[i] != NULL;
+        for (uint32_t j = 0; j < profile->frame_count && has_memory; j++)
+            frames[i][j] = frame_matches(profile, j, chain.links[i]);
+    }
+    if (has_memory)
+        find_links(profile, &chain, (const bool *const *)frames, found);
+    for (size_t i = 0; i < profile->callsite_count && has_memory; i++)
+        matches[i] = found[i] == chain.count;
+    for (size_t i = 0; i < chain.count; i++)
+        free(frames[i]);
+    free(found);
+    free(chain.text);
+    if (!has_memory) {
         free(matches);
-        return NULL;
+        matches = NULL;
     }
-    for (uint32_t i = 0; i < profile->frame_count; i++)
-        frames[i] = frame_matches(profile, i, pattern);
-    for (size_t i = 0; i < profile->callsite_count; i++) {
-        const struct profile_callsite *callsite = &profile->callsites[i];
-        matches[i] = frames[callsite->frame] ||
-                     (callsite->parent != PROFILE_NONE && matches[callsite->parent]);
-    }
-    free(frames);
     return matches;
 }
 

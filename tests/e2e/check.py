@@ -367,6 +367,10 @@ def test_suppressions(directory):
     text = run([TOOL, "check", "--budgets", budgets, whole]).stdout.decode()
     check("unused" in text and "fixed long ago" in text, text)
     check("400 kB in 2,000 blocks" in text, text)
+    with open(budgets, "w") as file:
+        file.write("max-leak = the_leak < main = 0\nmax-leak = the_leak = 0\n")
+    states = [result["state"] for result in judge("--budgets", budgets, whole)[1]["results"]]
+    check(states == ["fails", "fails"], f"blanks around the limit: {states}")
     status, _ = judge("--suppress", "leak:module:added_leak # all of it", "--max-live", "0", whole)
     check(status == 0, f"module: {status}")
 
@@ -388,7 +392,7 @@ def test_growth_of_parts(directory):
         before, after = (record(directory, f"{name}-{interval}", leaks, interval=interval) for name, leaks in (("a", "2000"), ("b", "6000")))
         growth = ("--baseline", before)
         for budget, gained, had in (("--max-growth", 800000, 400000), ("--max-allocated-growth", 800000, 400000), ("--max-allocations-growth", 4000, 2000)):
-            for part, base in (("the_leak", had), ("the_?eak", had), ("module:added_leak", None), ("heap:libc.malloc", None), ("heap:libc*", None)):
+            for part, base in (("the_leak", had), ("the_?eak", had), ("the_leak < main", had), ("module:added_leak", None), ("heap:libc.malloc", None), ("heap:libc*", None)):
                 found, result = state(*growth, budget, f"{part}={gained}", after)
                 check(result["pattern"] == part, f"{result}")
                 is_exact = interval == 1 or (part.startswith("heap:") and budget != "--max-growth")
@@ -693,6 +697,7 @@ def test_github(directory):
 
 def test_usage(directory):
     whole = record(directory, "a", interval=1)
+    saved, _ = save(directory, "heap.baseline", whole)
     bad = os.path.join(directory, "bad")
     for text, said in [
         ("max-lives = 3\n", "line 1: budgets are"),
@@ -703,6 +708,8 @@ def test_usage(directory):
         ("suppress: leak:a\n", "reason"),
         ("suppress: a # b\n", "a suppression is"),
         ("what is this\n", "a line is"),
+        ("max-leak = the_leak =\n", "max-leak takes"),
+        ("max-leak = =5\n", "max-leak takes"),
         ("max-live = 0x10\n", "not '0x10'"),
         ("max-live = 1e400\n", "not '1e400'"),
         ("max-live = 1\0\n", "line 1: this is not a file of budgets"),
@@ -719,6 +726,10 @@ def test_usage(directory):
         (("--max-growth", "f=many", whole), "parse_*=64k or heap:libc.malloc=5%, not 'f=many'"),
         (("--max-allocations-growth", "f=", whole), "1000, 5%, parse_*=100"),
         (("--save-baseline", "/not/there/x", whole), "/not/there"),
+        (("--save-baseline", "", whole), "takes a file, as in heap.baseline, not ''"),
+        (("--github-summary", "", "--max-live", "1", whole), 'as in "$GITHUB_STEP_SUMMARY", which GitHub sets, not'),
+        (("--baseline", f"{saved}@2", "--max-growth", "1", whole), "has no dumps"),
+        (("--max-live", "1", saved), "is a baseline file, for --baseline"),
         (("--github-summary", "/not/there/x", "--max-live", "1", whole), "/not/there"),
         (("--baseline", "/not/there", "--max-growth", "1", whole), "/not/there"),
         (("--save-baseline", whole, whole), whole),

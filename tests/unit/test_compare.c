@@ -515,6 +515,76 @@ static void patterns_are_of_functions_and_modules(void **state)
     assert_true(stack_pattern_matches(&made.profile, 0, "parse.part.0"));
 }
 
+static void callsites_are_chains_of_patterns(void **state)
+{
+    (void)state;
+    static struct made made;
+    static const struct {
+        const char *pattern;
+        bool matches[3]; /* main, its callee parse, and put below that */
+    } cases[] = {
+        {"put < parse < main", {false, false, true}},
+        {"put < main", {false, false, true}},
+        {"parse < main", {false, true, true}},
+        {"p* < p*", {false, false, true}},
+        {"main < parse", {false, false, false}},
+        {"parse < parse", {false, false, false}},
+        {"put < module:example", {false, false, true}},
+        {"put < ", {false, false, false}},
+        {"* < * < * < *", {false, false, false}},
+        {"a < b < c < d < e < f < g < h < i < j", {false, false, false}},
+    };
+    make(&made, 3, 1);
+    strcpy(made.names[0], "main");
+    strcpy(made.names[1], "parse");
+    strcpy(made.names[2], "put");
+    made.callsites[1].parent = 0;
+    made.callsites[2].parent = 1;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bool *matches = stack_pattern_callsites(&made.profile, cases[i].pattern);
+        for (uint32_t j = 0; j < 3; j++) {
+            assert_int_equal(matches[j], cases[i].matches[j]);
+            assert_int_equal(stack_pattern_matches(&made.profile, j, cases[i].pattern),
+                             cases[i].matches[j]);
+        }
+        free(matches);
+    }
+}
+
+/* The part of a name that is taken as its pattern matches it, and every stack below it. */
+static void patterns_of_functions_match_them(void **state)
+{
+    (void)state;
+    static struct made made;
+    static const struct {
+        const char *name, *pattern;
+    } cases[] = {
+        {"parse", "parse"},
+        {"parse(int, char)", "parse"},
+        {"parse.part.0", "parse"},
+        {"a::parse<int>(int) [clone .cold]", "a::parse<int>"},
+        {"(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)"},
+        {"a::(anonymous namespace)::f(int)", "a::(anonymous namespace)::f(int)"},
+        {"a::operator()(int)", "a::operator()(int)"},
+        {"operator new(unsigned long)", "operator new"},
+        {"(", "("},
+        {"", ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        make(&made, 2, 1);
+        strcpy(made.names[0], cases[i].name);
+        made.callsites[1].parent = 0;
+        char *pattern = strndup(cases[i].name, stack_pattern_name_length(cases[i].name));
+        assert_string_equal(pattern, cases[i].pattern);
+        bool *matches = stack_pattern_callsites(&made.profile, pattern);
+        bool wanted = *pattern != '\0';
+        assert_true(matches[0] == wanted && matches[1] == wanted);
+        assert_true(stack_pattern_matches(&made.profile, 1, pattern) == wanted);
+        free(matches);
+        free(pattern);
+    }
+}
+
 /* What one profile knows exactly, another one that sampled may have without a sample. */
 static void unseen_on_one_side_is_no_zero(void **state)
 {
@@ -555,6 +625,8 @@ int main(void)
         cmocka_unit_test(marks_are_holms),
         cmocka_unit_test(names_are_matched_without_what_differs_by_build),
         cmocka_unit_test(patterns_are_of_functions_and_modules),
+        cmocka_unit_test(patterns_of_functions_match_them),
+        cmocka_unit_test(callsites_are_chains_of_patterns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

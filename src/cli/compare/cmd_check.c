@@ -41,7 +41,8 @@ static const char help[] =
     "  --max-allocations N       number of allocations (exact at any interval)\n"
     "  --max-temporary N%        share of allocations freed before their thread's next one\n"
     "  --max-leak PATTERN=SIZE   live bytes at the end in stacks with this function or\n"
-    "                            module:FILE; * ? [ work as in file names; repeatable\n"
+    "                            module:FILE; * ? [ work as in file names; 'f < g': f called\n"
+    "                            by g; repeatable\n"
     "  --baseline TRACE|FILE     compare with this profile, or file of --save-baseline:\n"
     "    --max-growth SIZE|N%    growth of the live bytes at the end\n"
     "    --max-peak-growth SIZE|N%, --max-allocated-growth SIZE|N%,\n"
@@ -120,6 +121,18 @@ static bool take_budgets_file(void *member, const char *name, const char *value)
     return complain(budgets_read(&request->budgets, value, &error), &error);
 }
 
+/* Parse the name of a file to write. In a shell a variable that is not set leaves none. */
+static bool take_file(void *member, const char *name, const char *value)
+{
+    *(const char **)member = value;
+    if (*value != '\0')
+        return true;
+    bool is_summary = strcmp(name, "github-summary") == 0;
+    format_printf(stderr, "heap_profile: --%s takes a file, as in %s, not ''\n", name,
+                  is_summary ? "\"$GITHUB_STEP_SUMMARY\", which GitHub sets" : "heap.baseline");
+    return false;
+}
+
 /* By enum undecided. */
 static const char *const undecided_names[] = {"pass", "fail", NULL};
 
@@ -137,7 +150,7 @@ static const struct option_entry options[] = {
     BUDGET("max-allocated-growth"),
     BUDGET("max-allocations-growth"),
     BUDGET("baseline"),
-    OPTION_ENTRY("save-baseline", 0, OPTION_TEXT, struct request, save_baseline),
+    OPTION_ENTRY_CALL("save-baseline", 0, struct request, save_baseline, take_file),
     {.name = "budgets", .kind = OPTION_CALL, .offset = 0, .take = take_budgets_file},
     OPTION_ENTRY_CALL("suppress", 0, struct request, budgets, take_suppression),
     OPTION_ENTRY_CHOICE("undecided", struct request, undecided, undecided_names),
@@ -147,7 +160,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("json", 0, OPTION_SET, struct request, json),
     OPTION_ENTRY("junit", 0, OPTION_TEXT, struct request, junit),
     OPTION_ENTRY("github", 0, OPTION_SET, struct request, github),
-    OPTION_ENTRY("github-summary", 0, OPTION_TEXT, struct request, summary),
+    OPTION_ENTRY_CALL("github-summary", 0, struct request, summary, take_file),
     OPTION_ENTRY("interval", 'i', OPTION_BYTES, struct request, config.sampling_interval_bytes),
     OPTION_ENTRY("output", 'o', OPTION_TEXT, struct request, output),
     OPTION_ENTRY_CALL("name", 'n', struct request, config.process_cmdline, take_names),
@@ -324,6 +337,16 @@ struct baseline {
     bool is_file, is_missing; /* missing: there is none yet, and this run is saved as the first */
 };
 
+/* Return whether the argument names a dump of a baseline file, which has none. */
+static bool is_dump_of_file(const char *argument)
+{
+    const char *at = strrchr(argument, '@');
+    char *name = at != NULL ? strndup(argument, (size_t)(at - argument)) : NULL;
+    bool found = name != NULL && access(argument, F_OK) != 0 && baseline_file_is(name);
+    free(name);
+    return found;
+}
+
 static int open_baseline(const struct request *request, struct baseline *baseline)
 {
     const char *path = request->budgets.baseline;
@@ -335,6 +358,11 @@ static int open_baseline(const struct request *request, struct baseline *baselin
                          errno == ENOENT && strcmp(path, request->save_baseline) == 0);
     if (baseline->is_missing)
         return 0;
+    if (is_dump_of_file(path)) {
+        format_printf(stderr, "heap_profile: %s: a baseline file has no dumps: leave out the '@'\n",
+                      path);
+        return -EINVAL;
+    }
     baseline->is_file = baseline_file_is(path);
     if (!baseline->is_file)
         return open_source(path, &same_heap, &baseline->source);
@@ -417,8 +445,12 @@ static int check(struct request *request, const char *trace)
             fputs("heap_profile: there is no baseline yet: growth is not judged\n", stderr);
         code = judge(request, &source, &baseline, &page);
     }
-    if (source.profile == NULL && request->command == NULL && trace != NULL)
-        suggest_command(trace);
+    if (source.profile == NULL && request->command == NULL && trace != NULL) {
+        if (baseline_file_is(trace))
+            format_printf(stderr, "heap_profile: %s is a baseline file, for --baseline\n", trace);
+        else
+            suggest_command(trace);
+    }
     close_source(&source);
     close_baseline(&baseline);
     return code;
