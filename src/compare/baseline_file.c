@@ -127,9 +127,17 @@ static int candidates_find(const struct growth_side *side, struct candidates *ca
 
 /* --- making --- */
 
+/* Copy a text so that a file can keep it: what is not UTF-8 becomes '?', and a long one is cut. */
 static int copy_text(char **copy, const char *text)
 {
-    *copy = strdup(text);
+    size_t length = strnlen(text, BASELINE_TEXT_BYTES_MAX);
+    *copy = strndup(text, length);
+    for (unsigned char *at = (unsigned char *)*copy; at != NULL && *at != '\0';) {
+        size_t width = utf8_length(at);
+        if (width == 0)
+            *at = '?';
+        at += width > 0 ? width : 1;
+    }
     return *copy == NULL ? -ENOMEM : 0;
 }
 
@@ -162,17 +170,26 @@ static struct baseline_row *find_row(const struct baseline_file *file, const cha
     return NULL;
 }
 
+static void clear_row(struct baseline_row *row)
+{
+    free(row->of);
+    free(row->partial);
+    free(row->totals_partial);
+}
+
 static int add_row(struct baseline_file *file, struct growth_side *side, const char *pattern)
 {
-    if (find_row(file, pattern) != NULL)
+    if (find_row(file, pattern) != NULL || file->row_count >= BASELINE_ROWS_MAX)
         return 0;
     if (ARRAY_RESERVE(&file->rows, &file->row_capacity, file->row_count, 1) < 0)
         return -ENOMEM;
     struct baseline_row row = {0};
     int code = measure_row(side, pattern, &row);
     /* A file has all heaps. One that it lacks was not there. */
-    if (row.of != NULL && !row.amounts[GROWTH_LIVE].absent)
+    if (code == 0 && !row.amounts[GROWTH_LIVE].absent)
         file->rows[file->row_count++] = row;
+    else
+        clear_row(&row);
     return code;
 }
 
@@ -189,9 +206,12 @@ static int add_rows(struct baseline_file *file, const struct budgets *budgets,
         if (length > 0 && (size_t)length < sizeof(heap) && is_text(heap, (size_t)length))
             code = add_row(file, side, heap);
     }
-    for (size_t i = 0; i < budgets->count && code == 0; i++)
-        if (budget_is_growth(budgets->items[i].kind) && budgets->items[i].pattern != NULL)
-            code = add_row(file, side, budgets->items[i].pattern);
+    for (size_t i = 0; i < budgets->count && code == 0; i++) {
+        const char *pattern = budgets->items[i].pattern;
+        if (budget_is_growth(budgets->items[i].kind) && pattern != NULL &&
+            strlen(pattern) <= BASELINE_TEXT_BYTES_MAX && is_text(pattern, strlen(pattern)))
+            code = add_row(file, side, pattern);
+    }
     for (size_t i = 0; i < candidates.count && i < BASELINE_FUNCTIONS && code == 0; i++)
         if (candidates.items[i].rank > 0)
             code = add_row(file, side, candidates.items[i].name);
@@ -269,10 +289,11 @@ static int compare_texts(const void *left, const void *right)
 
 static int add_suppressions(struct baseline_file *file, const struct budgets *budgets)
 {
-    for (size_t i = 0; i < budgets->suppression_count; i++) {
-        char *pattern = strdup(budgets->suppressions[i].pattern);
-        if (pattern == NULL || ARRAY_ADD(&file->suppressions, &file->suppression_count,
-                                         &file->suppression_capacity, pattern) < 0) {
+    for (size_t i = 0; i < budgets->suppression_count && i < BASELINE_ROWS_MAX; i++) {
+        char *pattern = NULL;
+        if (copy_text(&pattern, budgets->suppressions[i].pattern) < 0 ||
+            ARRAY_ADD(&file->suppressions, &file->suppression_count, &file->suppression_capacity,
+                      pattern) < 0) {
             free(pattern);
             return -ENOMEM;
         }
@@ -492,13 +513,6 @@ double baseline_file_stack(const struct baseline_file *file, const char *text,
             bsearch(&key, file->stacks, file->stack_count, sizeof(*file->stacks), compare_stacks);
     *most = found != NULL ? found->amounts[figure] : file->other_stacks[figure];
     return found != NULL ? found->amounts[figure] : 0;
-}
-
-static void clear_row(struct baseline_row *row)
-{
-    free(row->of);
-    free(row->partial);
-    free(row->totals_partial);
 }
 
 void baseline_file_clear(struct baseline_file *file)

@@ -22,6 +22,8 @@
 #define BASELINE_FUNCTIONS 24u
 #define BASELINE_STACKS 16u
 #define BASELINE_FILE_BYTES_MAX (1u << 20)
+#define BASELINE_TEXT_BYTES_MAX 4096u
+#define BASELINE_ROWS_MAX 4096u
 
 struct baseline_row {
     char *of; /* "heap:libc.malloc", a pattern or a function; NULL: the whole run */

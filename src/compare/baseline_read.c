@@ -12,8 +12,6 @@
 #include "util/regular_file.h"
 #include "util/utf8.h"
 
-#define ROWS_MAX 4096u
-#define TEXT_BYTES_MAX 4096u
 #define NUMBER_MAX 0x1p62
 
 static const char first_name[] = "heap_profile_baseline";
@@ -84,7 +82,7 @@ static bool is_named(const struct reader *reader, const char *name)
 /* Copy the text that was just read. */
 static int take_text(struct reader *reader, char **text)
 {
-    if (reader->scanner.length > TEXT_BYTES_MAX)
+    if (reader->scanner.length > BASELINE_TEXT_BYTES_MAX)
         return fail(reader, "a text has more than 4,096 bytes");
     *text = strndup(reader->scanner.text, reader->scanner.length);
     if (*text == NULL)
@@ -257,7 +255,7 @@ static int next_object(struct reader *reader, size_t count)
         return reader->error->code;
     if (token == JSON_CLOSE)
         return 0;
-    if (count >= ROWS_MAX)
+    if (count >= BASELINE_ROWS_MAX)
         return fail(reader, "more than 4,096 rows");
     return token == JSON_OBJECT ? 1 : fail(reader, "a row is an object");
 }
@@ -304,7 +302,7 @@ static int read_suppressions(struct reader *reader)
         enum json_token token = next(reader);
         if (token == JSON_CLOSE)
             return 0;
-        if (token != JSON_TEXT || file->suppression_count >= ROWS_MAX)
+        if (token != JSON_TEXT || file->suppression_count >= BASELINE_ROWS_MAX)
             return token == JSON_BROKEN ? reader->error->code
                                         : fail(reader, "suppressions are up to 4,096 texts");
         char *text = NULL;

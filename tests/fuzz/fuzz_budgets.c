@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compare/baseline_file.h"
 #include "compare/budgets.h"
 #include "fuzzing.h"
 
@@ -25,6 +26,30 @@ static void check_budget(const struct budget *budget)
     check(again.items[0].limit == budget->limit && again.items[0].share == budget->share);
     free(value);
     budgets_clear(&again);
+}
+
+/* Judge growth beyond a baseline file of the subject, which has all patterns of the budgets. */
+static void judge_with_file(struct budgets *budgets, const struct budget_subject *subject)
+{
+    struct baseline_file made, file;
+    struct budget_report report = {0};
+    struct error error = {0};
+    char *text;
+    size_t length;
+    check(baseline_file_make(budgets, subject, &made) == 0);
+    FILE *out = open_memstream(&text, &length);
+    check(out != NULL);
+    baseline_file_write(&made, out);
+    fclose(out);
+    check(baseline_file_read_text(&file, text, length, &error) == 0);
+    const struct budget_subject before = {.saved = &file};
+    check(budgets_check(budgets, subject, &before, &report) == 0);
+    for (size_t i = 0; i < report.count; i++)
+        check(report.results[i].state <= BUDGET_UNDECIDABLE && !isnan(report.results[i].value));
+    budget_report_clear(&report);
+    baseline_file_clear(&file);
+    baseline_file_clear(&made);
+    free(text);
 }
 
 /* A callsite of two frames; half of its memory is live. */
@@ -69,6 +94,7 @@ static void judge(struct budgets *budgets)
     for (size_t i = 0; i < report.count; i++)
         check(report.results[i].state <= BUDGET_UNDECIDABLE && !isnan(report.results[i].value));
     budget_report_clear(&report);
+    judge_with_file(budgets, &subject);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
