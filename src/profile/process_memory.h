@@ -11,10 +11,13 @@
 
 #include "profile/profile.h"
 
-/* The largest resident memory that was read. Between two readings it may have been larger. */
+/* The largest resident memory: by the kernel's own count, or the largest that was read. Between two
+ * readings it may have been larger. */
 struct process_peak {
     uint64_t bytes;          /* of the program; 0: unknown */
     uint64_t profiler_bytes; /* beside it at that moment; PROFILE_UNKNOWN_BYTES: part of `bytes` */
+    uint64_t first_bytes;    /* of the first reading of that kind */
+    bool is_at_least;        /* it is the largest that was read */
 };
 struct process_peak process_memory_peak(const struct profile_process *process);
 
@@ -22,6 +25,10 @@ struct process_peak process_memory_peak(const struct profile_process *process);
 const struct memory_snapshot *process_memory_snapshot(const struct profile *profile,
                                                       uint32_t process,
                                                       const struct profile_dump *dump);
+
+/* Return the snapshot before the dump with the most resident memory, or NULL. */
+const struct memory_snapshot *process_memory_most(const struct profile *profile, uint32_t process,
+                                                  const struct profile_dump *dump);
 
 /* Return the program's resident memory at the last reading of the timeline before the dump; 0:
  * unknown. */

@@ -42,6 +42,7 @@ END(used_size, size_or_null(end->used_bytes))
 END(peak_size, size_or_null(end->peak_bytes))
 END(rss_size, size_or_null(end->rss_bytes))
 END(profiler_rss_size, size_or_null(end->profiler_rss_bytes))
+END(most_rss_size, size_or_null(end->most_rss_bytes))
 #undef END
 
 static const struct query_column end_columns[] = {
@@ -64,6 +65,10 @@ static const struct query_column end_columns[] = {
      .get = end_rss_size},
     {"profiler_rss_size", INT, "the profiler's own beside it; NULL: unknown, and part of rss_size",
      .get = end_profiler_rss_size},
+    {"most_rss_size", INT,
+     "the most that was ever resident, the profiler's own included, by the kernel's count; NULL: "
+     "unknown",
+     .get = end_most_rss_size},
 };
 
 const struct query_table query_end_tables[] = {

@@ -44,6 +44,7 @@ struct process_end {
     /* Resident memory, as last read before the end: the program's, and the profiler's own beside
      * it. If that is unknown, rss_bytes includes it. */
     uint64_t rss_bytes, profiler_rss_bytes;
+    uint64_t most_rss_bytes; /* by the kernel's own count, with the profiler's own */
 };
 
 /* Take how, code and core_dumped from a status of waitpid; -1: unknown. */

@@ -56,6 +56,7 @@ void report_end_print_json(const struct profile_process *process, struct json_wr
     print_size(json, "peak_bytes", end->peak_bytes);
     print_size(json, "rss_bytes", end->rss_bytes);
     print_size(json, "profiler_rss_bytes", end->profiler_rss_bytes);
+    print_size(json, "most_rss_bytes", end->most_rss_bytes);
     json_end_object(json);
 }
 

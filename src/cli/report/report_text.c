@@ -147,7 +147,8 @@ static void print_resident(const struct profile_process *process, FILE *out)
     const struct process_peak peak = process_memory_peak(process);
     if (peak.bytes == 0)
         return;
-    fprintf(out, "; resident memory reached at least %s", format_bytes((double)peak.bytes).bytes);
+    fprintf(out, "; resident memory reached %s%s", peak.is_at_least ? "at least " : "",
+            format_bytes((double)peak.bytes).bytes);
     if (peak.profiler_bytes == PROFILE_UNKNOWN_BYTES)
         fputs(", the profiler's included", out);
     else

@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +55,7 @@ struct host {
     bool command_gone;  /* we have waited for it */
     bool asked_to_end, reported_outlived;
     int command_status;    /* from waitpid; -1: unknown */
+    long rss_at_start_kb;  /* the most that we had until its exec */
     uint64_t alone_ms;     /* since when no process is profiled; 0: one is */
     uint64_t newcomers_ms; /* time of the next check for new ones */
 };
@@ -113,6 +116,9 @@ static int start_command(struct host *host, struct error *error)
     host->result->started = host->result->exec_errno == 0;
     if (!host->result->started)
         return 0;
+    struct rusage own;
+    getrusage(RUSAGE_SELF, &own);
+    host->rss_at_start_kb = own.ru_maxrss;
     host->result->pid = pid;
     host->session.command_pid = pid;
     command_signals_pass_to(pid, &missed);
@@ -199,11 +205,12 @@ static void handle_request(void *context, int fd, const struct peer_message *mes
 
 /* --- the command's end --- */
 
-/* Return how the command ended. It stays a zombie, so that it can still be examined. */
-static int peek_wait_status(pid_t pid)
+/* Return how the command ended, and what it used. It stays a zombie, so that it can still be
+ * examined. The C library's waitid() does not pass the kernel's last argument on. */
+static int peek_wait_status(pid_t pid, struct rusage *usage)
 {
     siginfo_t info = {0};
-    if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0)
+    if (syscall(SYS_waitid, P_PID, pid, &info, WEXITED | WNOWAIT, usage) < 0)
         return -1;
     switch (info.si_code) {
     case CLD_EXITED:
@@ -287,8 +294,12 @@ static void handle_command_end(struct host *host)
     struct host_result *result = host->result;
     host->command_ended = false;
     host->command_gone = true;
-    host->command_status = peek_wait_status(result->pid);
+    struct rusage usage = {0};
+    host->command_status = peek_wait_status(result->pid, &usage);
     descendants_command_ended(&host->descendants);
+    /* Until its exec it was a copy of us. */
+    if (usage.ru_maxrss > host->rss_at_start_kb)
+        session_note_most_rss(&host->session, result->pid, (uint64_t)usage.ru_maxrss * 1024);
     session_process_ended(&host->session, result->pid, host->command_status);
     wait_for_command(result);
     close(host->command_pidfd);

@@ -271,6 +271,8 @@ void session_check_cgroups(struct session *session);
 
 /* Note how a thread of a target has ended, as the kernel reported it. */
 void session_note_exit(struct session *session, const struct exec_event *event);
+/* Note the most memory that a zombie ever had, if the kernel's count is of this program alone. */
+void session_note_most_rss(struct session *session, pid_t pid, uint64_t bytes);
 
 /* Write the last dump of a process that is dead (perhaps still a zombie). exit_status is that of
  * waitpid, -1 if the caller does not know it. */

@@ -6,6 +6,7 @@
 #include "daemon/session/session_state.h"
 #include "trace/process_end.h"
 #include "util/clock.h"
+#include "util/process_files.h"
 
 /* The OOM killer counts a process before it sends the signal. A process may need some time to die
  * of it, and it may be a while until we look. */
@@ -23,6 +24,17 @@ void session_note_exit(struct session *session, const struct exec_event *event)
         exits->of_leader = event->status;
     else
         exits->of_others = event->status;
+}
+
+void session_note_most_rss(struct session *session, pid_t pid, uint64_t bytes)
+{
+    struct target *target = session_find(session, pid);
+    struct process_stat stat;
+    /* The kernel counts the most of all programs that the process was, and of the children that it
+     * waited for. */
+    if (target != NULL && target->execs == 0 && process_stat_read(pid, &stat) &&
+        stat.children_faults == 0)
+        target->most_rss_bytes = bytes;
 }
 
 /*
@@ -69,7 +81,8 @@ void session_write_process_end(struct session *session, struct target *target, i
                               .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
                               .oom_kills = find_oom_kills(session, target),
                               .rss_bytes = target->rss_bytes,
-                              .profiler_rss_bytes = target->profiler_rss_bytes};
+                              .profiler_rss_bytes = target->profiler_rss_bytes,
+                              .most_rss_bytes = target->most_rss_bytes};
     struct memory_cgroup *limiting = memory_cgroup_limiting(target->cgroup);
     process_end_set_status(&end, exit_status);
     if (target->cgroup != NULL && !target->cgroup->is_machine)

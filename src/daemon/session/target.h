@@ -63,6 +63,7 @@ struct target {
     uint64_t title_due_ms;                    /* CLOCK_MONOTONIC */
     /* As last read, of the program and of the profiler; 0: unknown, and part of rss_bytes. */
     uint64_t rss_bytes, profiler_rss_bytes;
+    uint64_t most_rss_bytes; /* as in struct process_end */
 
     /* Of its memory cgroup (session_cgroups.c). */
     struct memory_cgroup *cgroup; /* NULL: none */

@@ -19,6 +19,7 @@ int builder_process_end(struct builder *builder, struct proto_span message, uint
         END_MEMBER(PEAK_BYTES, peak_bytes),
         END_MEMBER(RSS_BYTES, rss_bytes),
         END_MEMBER(PROFILER_RSS_BYTES, profiler_rss_bytes),
+        END_MEMBER(MOST_RSS_BYTES, most_rss_bytes),
     };
     struct process_end end = {.boottime_ns = packet_ns};
     int code = builder_read_members(builder, PROTO_MEMBERS(members), message, &end);

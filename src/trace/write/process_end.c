@@ -27,6 +27,8 @@ int trace_writer_process_end(struct trace_writer *writer, const struct process_e
     message.rss_bytes = end->rss_bytes;
     message.has_profiler_rss_bytes = end->rss_bytes != 0 && end->profiler_rss_bytes != 0;
     message.profiler_rss_bytes = end->profiler_rss_bytes;
+    message.has_most_rss_bytes = end->most_rss_bytes != 0;
+    message.most_rss_bytes = end->most_rss_bytes;
     packet_begin(writer, end->boottime_ns, SEQUENCE_PLAIN);
     proto_put_message(&writer->packet, PB_TRACE_PACKET_PROCESS_END, &message.base);
     return packet_end(writer);
