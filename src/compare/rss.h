@@ -32,8 +32,8 @@ struct rss_row {
 
 #define RSS_ROWS_MAX 16u
 
-/* Rows [0, allocator_count) are the allocator's memory, the others the rest. All rows add up to
- * rss_bytes, the program's memory. The profiler's own is beside it. */
+/* Rows [0, allocator_count) are the allocator's memory, the others the rest, the largest first. All
+ * rows add up to rss_bytes, the program's memory. The profiler's own is beside it. */
 struct rss_table {
     struct rss_row rows[RSS_ROWS_MAX];
     size_t count, allocator_count;
@@ -55,13 +55,16 @@ extern const struct rss_kind rss_kinds[MEMORY_KINDS];
 /* --- the memory at a dump --- */
 
 struct rss_moment {
+    const struct profile *profile;
     const struct profile_process *process;
     const struct profile_heap *heap;
     const struct profile_dump *dump;
     const struct memory_snapshot *snapshot; /* the last before the dump; NULL: none */
+    const struct memory_snapshot *most;     /* the one until the dump with the most memory */
     uint64_t timeline_bytes;                /* process_memory_of_timeline() */
     double mapped_bytes;                    /* live in libc.mmap; < 0: no such heap */
     bool mmap_wanted;                       /* the session named libc.mmap */
+    bool has_python;                        /* it has the heap python.object */
 };
 
 /* Return the memory at a dump. `mapped_number`: the number of libc.mmap's dump, from 1; 0: its
@@ -71,6 +74,44 @@ struct rss_moment rss_moment_of(const struct profile *profile, const struct prof
 
 /* Why a moment may have no snapshot, in words. */
 extern const char rss_why_no_snapshot[];
+
+/* Return whether the process had notably more memory at another snapshot, which *most is then of.
+ */
+bool rss_most_of(struct rss_moment *most, const struct rss_moment *moment);
+
+/* Return how long before the dump its snapshot was taken; 0: with it. */
+double rss_age_seconds(const struct rss_moment *moment);
+
+/* Return the table's row of free lists: the rest of the allocator's memory. */
+const struct rss_row *rss_remainder(const struct rss_table *table);
+/* Return whether most of the C library's arenas is free, and much. */
+bool rss_arenas_hold_much(const struct rss_moment *moment, const struct rss_table *table);
+
+/* Return what is live of heaps that are not malloc's in mappings of their own, and its 95 % margin.
+ */
+double rss_other_heaps_live(const struct memory_snapshot *snapshot, double *margin);
+
+/* What is resident beside the live blocks of the heaps: the parts that matter, the largest first.
+ * It is of the last snapshot, or that of rss_most_of(). */
+struct rss_rest_part {
+    const char *name; /* of the table's row */
+    char words[96];
+    const char *tool; /* that shows more; NULL: none */
+    double bytes, margin;
+};
+#define RSS_REST_MAX 3u
+struct rss_rest {
+    struct rss_rest_part parts[RSS_REST_MAX];
+    size_t count;
+    double bytes;       /* of these parts together */
+    uint64_t rss_bytes; /* of that snapshot */
+    /* Pages of live blocks of malloc's that are not resident, and the blocks; unless unknown. */
+    double live_bytes, absent_bytes;
+    bool has_absent;
+};
+
+/* Return whether there is a snapshot. */
+bool rss_rest_of(struct rss_rest *rest, const struct rss_moment *moment);
 
 /* Pass each caveat of the table to `take`. */
 typedef void rss_caveat_fn(void *context, const char *text);

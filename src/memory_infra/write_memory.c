@@ -402,6 +402,7 @@ static const char *const private_kinds[MEMORY_KINDS] = {
     [MEMORY_THREAD_STACKS] = "[stack:threads]",
     [MEMORY_MAIN_STACK] = "[stack]",
     [MEMORY_FILES_WRITTEN] = "[files: written pages]",
+    [MEMORY_OTHER_HEAPS] = "[anon:heaps]",
 };
 
 /* Write the sums by kind. Return the separator of the next region. */
@@ -510,7 +511,7 @@ static void take_snapshot(const struct memory_snapshot *snapshot, const struct w
 {
     static const bool is_private[MEMORY_KINDS] = {
         [MEMORY_ALLOCATOR] = true,  [MEMORY_ANONYMOUS] = true,     [MEMORY_THREAD_STACKS] = true,
-        [MEMORY_MAIN_STACK] = true, [MEMORY_FILES_WRITTEN] = true,
+        [MEMORY_MAIN_STACK] = true, [MEMORY_FILES_WRITTEN] = true, [MEMORY_OTHER_HEAPS] = true,
     };
     struct totals totals = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {

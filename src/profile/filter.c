@@ -266,6 +266,10 @@ static void remap_samples(struct filtering *at)
                 *callsite = is_kept(at, *callsite) ? at->now[*callsite] : PROFILE_NONE;
         }
     }
+    /* They are about the memory of the whole process. */
+    for (size_t i = 0; i < at->profile->heap_count; i++)
+        for (size_t j = 0; j < at->profile->heaps[i].dump_count; j++)
+            at->profile->heaps[i].dumps[j].site_count = 0;
 }
 
 /* --- applying --- */

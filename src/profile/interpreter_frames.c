@@ -271,6 +271,7 @@ static void remap_samples(struct hiding *at)
                 block->samples[i].callsite = at->now[block->samples[i].callsite];
         }
     }
+    profile_remap_sites(at->profile, at->now);
 }
 
 int interpreter_frames_hide(struct profile *profile)

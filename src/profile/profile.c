@@ -42,6 +42,25 @@ const char *profile_heap_why_unseen(const struct profile_heap *heap)
                : "No call of its allocator was seen.";
 }
 
+static void remap_sites(struct profile_dump *dump, const uint32_t *now)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < dump->site_count; i++) {
+        struct trace_memory_site site = dump->sites[i];
+        site.callsite = now[site.callsite];
+        if (site.callsite != PROFILE_NONE)
+            dump->sites[count++] = site;
+    }
+    dump->site_count = count;
+}
+
+void profile_remap_sites(struct profile *profile, const uint32_t *now)
+{
+    for (size_t i = 0; i < profile->heap_count; i++)
+        for (size_t j = 0; j < profile->heaps[i].dump_count; j++)
+            remap_sites(&profile->heaps[i].dumps[j], now);
+}
+
 void profile_free(struct profile *profile)
 {
     if (profile == NULL)

@@ -150,6 +150,10 @@ struct profile_dump {
     uint32_t new_loss_count;
     const struct profile_new_loss *new_losses;
     uint64_t interval_bytes; /* 0: the file has no interval and no losses of single dumps */
+    /* Of malloc's heap: callsites at the last reading of the process's memory (heap_dump.h). */
+    struct trace_memory_site *sites;
+    size_t site_count;
+    uint64_t piece_bytes;
     /* Of malloc's heap: memory of the process that was in no heap, at the snapshot until this dump
      * where it was most. of_bytes 0: unknown. */
     struct memory_unexplained unexplained;
@@ -388,6 +392,10 @@ struct profile_place {
 };
 struct profile_place profile_place_of(const struct profile *profile,
                                       const struct profile_heap *heap, uint32_t mapping);
+
+/* Replace the callsites of what was found at them (profile_dump.sites) by others, after the samples
+ * have got them. */
+void profile_remap_sites(struct profile *profile, const uint32_t *now);
 
 /* Return the pid of a process; 0: unknown, or a sum over processes has none. */
 static inline int32_t profile_shown_pid(const struct profile_process *process)

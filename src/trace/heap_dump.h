@@ -20,6 +20,15 @@ struct trace_place {
 /* Further places are left out. A program has a few hundred code files at most. */
 #define TRACE_PLACES_MAX 2000u
 
+/* What was found at a callsite when the memory of the process was read. In bytes, estimated. */
+struct trace_memory_site {
+    uint64_t callsite;              /* id of a callstack; in a profile its callsite */
+    double live_bytes, live_margin; /* 95 % */
+    double absent_bytes;            /* of these: in whole pages that are not resident */
+    double free_bytes;              /* resident, and free, around them */
+};
+#define TRACE_MEMORY_SITES_MAX 32u
+
 /* ProcessHeapSamples without its samples. */
 struct trace_heap_dump {
     int32_t pid;
@@ -64,6 +73,10 @@ struct trace_heap_dump {
     const char *unseen_allocator;
     const struct trace_place *places; /* at most TRACE_PLACES_MAX; our own field */
     size_t place_count;
+    /* Of malloc's heap, those with the most that is absent or free; our own field. */
+    const struct trace_memory_site *sites;
+    size_t site_count;
+    uint64_t piece_bytes; /* free memory was looked for within pieces of this size; 0: unknown */
 };
 
 #endif

@@ -16,7 +16,7 @@ enum memory_kind {
     MEMORY_UNKNOWN = 0,
     MEMORY_ALLOCATOR = 1, /* [heap], and mappings that contain live allocations */
     MEMORY_ANONYMOUS =
-        2, /* without live allocations: the program's own, or empty ones of an allocator */
+        2, /* without live blocks of a heap: the program's own, or empty ones of an allocator */
     MEMORY_THREAD_STACKS = 3, /* of running threads, and kept for new ones */
     MEMORY_MAIN_STACK = 4,
     MEMORY_FILES_CLEAN = 5,   /* unchanged pages of files: code, constants, mapped data */
@@ -24,11 +24,15 @@ enum memory_kind {
     MEMORY_SHARED = 7,        /* memfd, /dev/shm, System V */
     MEMORY_PROFILER = 8,
     MEMORY_KERNEL = 9, /* [vdso] and similar mappings */
+    /* With live blocks of heaps that are not malloc's: the arenas of python.object. */
+    MEMORY_OTHER_HEAPS = 10,
     MEMORY_KINDS,
 };
 
 struct memory_part {
     uint64_t rss_bytes, swap_bytes, mapped_bytes, mappings;
+    uint64_t
+        huge_bytes; /* of rss_bytes: in huge pages; of files and shared memory unknown, and 0 */
 };
 
 /* Anonymous memory, resident or swapped out, that no heap explains: a lower bound. */
@@ -54,7 +58,11 @@ struct memory_snapshot {
     const char *rounding_rule; /* name of the rule; NULL: unknown, and rounding_bytes is 0 */
     /* Live bytes in pages that were never touched, or are swapped out. */
     double untouched_bytes, swapped_bytes;
-    bool pages_unknown;    /* these two are unknown */
+    bool pages_unknown; /* these two are unknown */
+    /* Live blocks of other heaps in MEMORY_OTHER_HEAPS. */
+    double others_live_bytes, others_live_variance;
+    /* Of the C library's malloc: [heap] and the mappings of its further arenas. 0: none. */
+    uint64_t arenas, arenas_rss_bytes;
     const char *allocator; /* file name of the object with the real malloc; NULL: unknown */
     uint64_t duration_us;  /* duration of the snapshot */
     bool has_unexplained;  /* the next two are known */

@@ -172,9 +172,23 @@ static void readings_of_growth(void **state)
     watch.taken_us = now_us - hour_us / 5;
     assert_false(memory_watch_is_due(&watch, 1));
     assert_true(memory_watch_is_growth_due(&watch, 1));
-    assert_false(memory_watch_is_growth_due(&watch, 4));
-    assert_false(memory_watch_has_grown(&watch, 54 * mib));
-    assert_true(memory_watch_has_grown(&watch, 55 * mib));
+    assert_false(memory_watch_is_growth_due(&watch, 11));
+    assert_false(memory_watch_has_grown(&watch, 1, 54 * mib));
+    assert_true(memory_watch_has_grown(&watch, 1, 55 * mib));
+    /* One that has doubled is read sooner. */
+    assert_false(memory_watch_has_grown(&watch, 4, 84 * mib));
+    assert_true(memory_watch_has_grown(&watch, 4, 85 * mib));
+    /* One that has changed and stands still is read, once its counters did not change for a while. */
+    assert_false(memory_watch_has_settled(&watch, 1, 20 * mib, 0));
+    watch.seen_us -= 99000;
+    assert_false(memory_watch_has_settled(&watch, 1, 10 * mib, 0));
+    watch.seen_us -= 200000;
+    assert_true(memory_watch_has_settled(&watch, 1, 10 * mib, 0));
+    assert_false(memory_watch_has_settled(&watch, 4, 10 * mib, 0));
+    watch.rss_bytes = 10 * mib;
+    assert_false(memory_watch_has_settled(&watch, 1, 10 * mib, 0));
+    watch.live_bytes = (double)(5 * mib);
+    assert_true(memory_watch_has_settled(&watch, 1, 10 * mib, 0));
     /* The first reading waits for nothing. */
     watch = (struct memory_watch){0};
     assert_true(memory_watch_is_due(&watch, 200));
@@ -220,6 +234,35 @@ static void memory_in_no_heap(void **state)
     ledger_close(ledger);
 }
 
+/* Pages that are either the kernel's zeros or shared with a child: as many are shared as smaps
+ * says, and the rest is not resident. */
+static void pages_of_zeros(void **state)
+{
+    (void)state;
+    struct memory_maps maps = maps_of("10000-90000 rw-p 00000000 00:00 0 \nRss: 100 kB\n"
+                                      "Shared_Clean: 8 kB\nShared_Dirty: 12 kB\n");
+    assert_true(maps.items[0].is_anonymous);
+    maps.items[0].doubtful_bytes = 300 * 1024;
+    assert_true(memory_map_zeros(&maps.items[0]) == 280 * 1024);
+    maps.items[0].doubtful_bytes = 16 * 1024;
+    assert_true(memory_map_zeros(&maps.items[0]) == 0);
+    memory_maps_clear(&maps);
+}
+
+static void huge_pages(void **state)
+{
+    (void)state;
+    struct memory_part parts[MEMORY_KINDS];
+    struct memory_maps maps =
+        maps_of("200000-600000 rw-p 00000000 00:00 0    [heap]\nRss: 4096 kB\n"
+                "AnonHugePages:      2048 kB\n");
+    assert_true(maps.items[0].is_arena);
+    memory_maps_sum(&maps, parts);
+    assert_int_equal(parts[MEMORY_ALLOCATOR].huge_bytes, 2048 * 1024);
+    assert_int_equal(parts[MEMORY_ALLOCATOR].rss_bytes, 4096 * 1024);
+    memory_maps_clear(&maps);
+}
+
 static void rows_add_up(void **state)
 {
     (void)state;
@@ -255,6 +298,7 @@ int main(void)
         cmocka_unit_test(allocations_carved_out), cmocka_unit_test(invalid_lists),
         cmocka_unit_test(sizes_of_allocators),    cmocka_unit_test(rows_add_up),
         cmocka_unit_test(readings_of_growth),     cmocka_unit_test(memory_in_no_heap),
+        cmocka_unit_test(pages_of_zeros),         cmocka_unit_test(huge_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

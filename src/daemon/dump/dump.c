@@ -267,6 +267,25 @@ static void fill_heap(const struct dump *dump, size_t index, struct trace_heap_d
     filled->exact_calls = is_exact ? totals[index].calls : 0;
 }
 
+/* Set what was found at callsites of malloc's heap when the memory was read. */
+static void fill_sites(struct dump *dump, struct trace_heap_dump *filled,
+                       struct trace_memory_site sites[TRACE_MEMORY_SITES_MAX])
+{
+    const struct memory_sites_found *found = dump->request->sites;
+    filled->sites = sites;
+    for (size_t i = 0; found != NULL && i < found->count; i++) {
+        struct trace_memory_site site = found->items[i];
+        if (site.callsite >= dump->snapshot->figures_count)
+            continue;
+        const struct ledger_figures figures =
+            ledger_snapshot_figures(dump->ledger, dump->snapshot, site.callsite);
+        site.callsite = dump_callstack_id(dump, &figures);
+        if (site.callsite != 0)
+            sites[filled->site_count++] = site;
+    }
+    filled->piece_bytes = found != NULL ? found->piece_bytes : 0;
+}
+
 /* Write the dump of heap `index`, or one without a heap, with the fields of `filled`. */
 static int write_heap(struct dump *dump, const struct trace_heap_dump *filled, const char *name,
                       bool has_samples)
@@ -320,6 +339,7 @@ static int write_heaps(struct dump *dump)
 {
     const struct ledger_snapshot *snapshot = dump->snapshot;
     struct trace_heap_dump filled = dump->request->status;
+    struct trace_memory_site sites[TRACE_MEMORY_SITES_MAX];
     bool any = false;
     int code = 0;
     filled.remark = remark_of(dump);
@@ -331,6 +351,9 @@ static int write_heaps(struct dump *dump)
         name_heap(dump, i, name, sizeof(name));
         code = collect_rows(dump, (uint8_t)i);
         fill_heap(dump, i, &filled);
+        filled.site_count = 0;
+        if (i == 0 && code == 0)
+            fill_sites(dump, &filled, sites);
         filled.remark = remark_of_heap(dump, &snapshot->heaps[i], filled.remark);
         if (code == 0)
             code = write_heap(dump, &filled, name, true);

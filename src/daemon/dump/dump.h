@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include "daemon/dump/memory_sites.h"
 #include "daemon/ledger/ledger.h"
 #include "daemon/walk/non_module_code.h"
 #include "trace/config/trace_config.h"
@@ -54,6 +55,8 @@ struct dump_request {
      * code. */
     const struct non_module_code *non_module_code;
     const char *generated_path;
+    /* Of malloc's heap; their callsites are numbers of figures. NULL: none. */
+    const struct memory_sites_found *sites;
 };
 
 /* Write each known heap of the ledger as a dump. Return 0 or a negative errno. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,8 @@ static struct memory_map map_of(const struct process_map *from)
                              .executable = from->executable,
                              .unnamed = from->path[0] == '\0',
                              .is_shmem = begins_with(from->path, "/memfd:")};
+    map.is_arena = map.kind == MEMORY_ALLOCATOR;
+    map.is_anonymous = map.is_arena || map.kind == MEMORY_ANONYMOUS;
     map.file_is_written = map.kind == MEMORY_FILES_CLEAN && map.writable && !from->shared;
     return map;
 }
@@ -96,6 +99,8 @@ static void read_detail(const char *line, struct memory_maps *maps)
     case 'A':
         if (has_name(line, "Anonymous", &kb))
             map->anonymous_bytes = kb * 1024;
+        if (has_name(line, "AnonHugePages", &kb))
+            map->huge_bytes = kb * 1024;
         break;
     case 'S':
         if (has_name(line, "Shared_Clean", &kb) || has_name(line, "Shared_Dirty", &kb))
@@ -203,7 +208,7 @@ void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes)
         if (map->ours)
             map->kind = MEMORY_PROFILER;
         else if (map->unnamed && map->writable && is_arena(map, next))
-            map->kind = MEMORY_ALLOCATOR;
+            map->is_arena = true;
         else if (map->unnamed && map->writable && before != NULL && is_guard(before) &&
                  map->end - before->start <= stack_limit_bytes)
             map->kind = MEMORY_THREAD_STACKS;
@@ -212,7 +217,14 @@ void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes)
         else if (map->unnamed && map->writable && before != NULL &&
                  before->kind == MEMORY_PROFILER && !before->ours)
             map->kind = MEMORY_PROFILER; /* its .bss */
+        if (map->is_arena)
+            map->kind = MEMORY_ALLOCATOR;
     }
+}
+
+double memory_map_zeros(const struct memory_map *map)
+{
+    return fmax(map->doubtful_bytes - (double)map->shared_bytes, 0);
 }
 
 static void add(struct memory_part *part, uint64_t rss, uint64_t swap, uint64_t mapped)
@@ -260,5 +272,8 @@ void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[ME
             continue;
         }
         add(&parts[map->kind], map->rss_bytes, map->swap_bytes, mapped);
+        /* Of mappings that are divided it is unknown which part has the huge pages. */
+        parts[map->kind].huge_bytes +=
+            map->huge_bytes < map->rss_bytes ? map->huge_bytes : map->rss_bytes;
     }
 }

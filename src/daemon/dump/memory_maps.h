@@ -21,13 +21,18 @@ struct memory_map {
     uint64_t rss_bytes, swap_bytes;
     uint64_t anonymous_bytes; /* of a file mapping: private copies of its pages */
     uint64_t shared_bytes;    /* resident, and mapped by other processes, too */
+    uint64_t huge_bytes;      /* resident in huge pages, without those of files */
     enum memory_kind kind;    /* FILES_CLEAN for files; their written pages are anonymous_bytes */
     bool readable, writable, unnamed, file_is_written;
-    bool is_shmem; /* of a memfd */
-    bool ours;     /* has the flags of the client's tables */
+    bool is_anonymous; /* private, and of no file */
+    bool is_arena;     /* [heap], or a part of a further arena of the C library */
+    bool is_shmem;     /* of a memfd */
+    bool ours;         /* has the flags of the client's tables */
     /* In a mapping that is not the allocator's: the part that allocations with a mapping of their
      * own have in it. The kernel merges neighbours, whoever mapped them. */
     double allocator_rss, allocator_swap, allocator_mapped;
+    /* Pages of live blocks that are shared with a child, or are the kernel's page of zeros. */
+    double doubtful_bytes;
     bool executable;
     /* See unexplained.h; UINT64_MAX: all. The second: by ranges of libc.mmap. */
     uint64_t explained_bytes, range_bytes;
@@ -50,6 +55,10 @@ struct memory_map *memory_maps_find(const struct memory_maps *maps, uint64_t add
 
 /* Recognize stacks, .bss and the arenas of the C library's allocator by their neighbours. */
 void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes);
+
+/* Return how much of the doubtful bytes is certainly the kernel's page of zeros: they are no part
+ * of the RSS, and no more can be shared than smaps says. */
+double memory_map_zeros(const struct memory_map *map);
 
 /* Sum the mappings by kind. */
 void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[MEMORY_KINDS]);

@@ -15,6 +15,7 @@
 #include "util/clock.h"
 #include "util/heartbeat.h"
 #include "util/process_files.h"
+#include "util/sorted_search.h"
 
 /* Bounds, so that the ring is not kept waiting: a million samples would take 30 ms. A page's state
  * takes 8 bytes. */
@@ -29,6 +30,17 @@
 #define PAUSE_PARTS_OF_GROWTH 10u
 #define GROWTH_BYTES (UINT64_C(4) << 20)
 #define GROWTH_PART 4u
+/* One that has doubled: one part in 10, a few times in its life. It may end before the next. */
+#define PAUSE_PARTS_OF_DOUBLE 50u
+
+/* One that has changed and stands still since so long, within that: at most as often as one that
+ * grows. */
+#define STILL_US 100000u
+#define STILL_PART 32
+#define STILL_BYTES (256 << 10)
+
+/* Less that is free or absent is no reason to look at callsites. */
+#define SITES_BYTES (4 << 20)
 
 #define PAGE_IS_PRESENT (UINT64_C(1) << 63)
 #define PAGE_IS_SWAPPED (UINT64_C(1) << 62)
@@ -45,26 +57,32 @@ struct survey {
     const struct usable_size_rule *rule;
     int pagemap;
     uint64_t page_bytes, pages_left, reads_left;
+    double others_live_bytes, others_live_variance; /* of one heap */
+    struct memory_sites sites;
 };
 
-/* Return whether the page was never written: it is not there, or it is the kernel's page of zeros,
- * which many programs have at many places and which is no part of the RSS. If pages of the mapping
- * are shared with a child, the two cannot be told apart, and all count as written. */
-static bool is_untouched(uint64_t state, bool has_shared)
+struct page_counts {
+    uint64_t absent, swapped;
+    uint64_t doubtful; /* as in struct memory_map */
+};
+
+/* A page that was only read may be the kernel's page of zeros, which many programs have at many
+ * places and which is no part of the RSS. Older kernels say of their huge page of zeros that it is
+ * of a file, which no page of an anonymous mapping is. A page that is shared with a child looks the
+ * same. */
+static bool is_doubtful(uint64_t state, bool is_anonymous)
 {
-    bool is_zeros =
-        !has_shared &&
-        (state & (PAGE_IS_PRESENT | PAGE_IS_OF_FILE | PAGE_IS_EXCLUSIVE)) == PAGE_IS_PRESENT;
-    return is_zeros || (state & (PAGE_IS_SWAPPED | PAGE_IS_PRESENT)) == 0;
+    return is_anonymous &&
+           (state & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_EXCLUSIVE)) == PAGE_IS_PRESENT;
 }
 
-/* Count the pages of [first, first + count) that were never written, and those that are swapped.
- * Return false if they cannot be read or are too many. */
-static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, bool has_shared,
-                        uint64_t *untouched, uint64_t *swapped)
+/* Count the pages of [first, first + count) that are not there, or not certainly. Return false if
+ * they cannot be read or are too many. */
+static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, bool is_anonymous,
+                        struct page_counts *counts)
 {
     uint64_t states[PAGES_AT_ONCE];
-    *untouched = *swapped = 0;
+    *counts = (struct page_counts){0};
     while (count > 0) {
         uint64_t some = count < PAGES_AT_ONCE ? count : PAGES_AT_ONCE;
         if (survey->pages_left < some || survey->reads_left == 0)
@@ -76,8 +94,9 @@ static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, b
                   (off_t)(first * sizeof(*states))) != (ssize_t)(some * sizeof(*states)))
             return false;
         for (uint64_t i = 0; i < some; i++) {
-            *swapped += (states[i] & PAGE_IS_SWAPPED) != 0;
-            *untouched += is_untouched(states[i], has_shared);
+            counts->swapped += (states[i] & PAGE_IS_SWAPPED) != 0;
+            counts->absent += (states[i] & (PAGE_IS_SWAPPED | PAGE_IS_PRESENT)) == 0;
+            counts->doubtful += is_doubtful(states[i], is_anonymous);
         }
         first += some;
         count -= some;
@@ -86,26 +105,34 @@ static bool count_pages(struct survey *survey, uint64_t first, uint64_t count, b
 }
 
 /* Add the parts of [begins, ends) that are not in memory. Only whole pages count: a page that is
- * shared with other allocations is touched. Return false if it cannot be found out. */
+ * shared with other allocations is touched. Return false if it cannot be found out. `carved`: they
+ * are a part of a mapping that is not the allocator's. */
 static bool survey_pages(struct survey *survey, double count, uint64_t begins, uint64_t ends,
-                         bool has_shared, struct memory_map *carved)
+                         struct memory_map *map, bool carved, double *absent)
 {
-    uint64_t page = survey->page_bytes, untouched, swapped;
+    struct page_counts pages;
+    uint64_t page = survey->page_bytes;
     uint64_t first = (begins + page - 1) / page, end = ends / page;
     if (survey->snapshot->pages_unknown)
         return false;
     if (end <= first)
         return true;
-    if (!count_pages(survey, first, end - first, has_shared, &untouched, &swapped)) {
+    if (!count_pages(survey, first, end - first, map != NULL && map->is_anonymous, &pages)) {
         survey->snapshot->pages_unknown = true;
         return false;
     }
-    survey->snapshot->untouched_bytes += count * (double)(untouched * page);
-    survey->snapshot->swapped_bytes += count * (double)(swapped * page);
-    if (carved != NULL) {
-        carved->allocator_rss += count * (double)((end - first - untouched - swapped) * page);
-        carved->allocator_swap += count * (double)(swapped * page);
-        carved->allocator_mapped += count * (double)((end - first) * page);
+    *absent = count * (double)((pages.absent + pages.swapped) * page);
+    /* The kernel's zeros, unless the two cannot be told apart. */
+    if (map != NULL && map->shared_bytes == 0)
+        *absent += count * (double)(pages.doubtful * page);
+    survey->snapshot->untouched_bytes += count * (double)(pages.absent * page);
+    survey->snapshot->swapped_bytes += count * (double)(pages.swapped * page);
+    if (map != NULL)
+        map->doubtful_bytes += count * (double)(pages.doubtful * page);
+    if (carved) {
+        map->allocator_rss += count * (double)((end - first - pages.absent - pages.swapped) * page);
+        map->allocator_swap += count * (double)(pages.swapped * page);
+        map->allocator_mapped += count * (double)((end - first) * page);
     }
     return true;
 }
@@ -124,9 +151,16 @@ static void survey_mapping(struct survey *survey, const struct ledger_live_sampl
     bool has_own_mapping = survey->rule != NULL &&
                            survey->rule->has_own_mapping(sample->size, sample->address, &begins);
     uint64_t ends = has_own_mapping ? begins + taken : sample->address + sample->size;
-    bool known =
-        survey_pages(survey, sample->count, begins, ends, map == NULL || map->shared_bytes > 0,
-                     is_others && has_own_mapping ? map : NULL);
+    struct memory_site_block block = {
+        .figures = sample->figures,
+        .live = sample->count * (double)sample->size,
+        .taken = sample->count * (double)taken,
+        .count_variance = sample->count_variance * (double)sample->size * (double)sample->size};
+    bool known = survey_pages(survey, sample->count, begins, ends, map,
+                              is_others && has_own_mapping, &block.absent);
+    if (!has_own_mapping && taken < survey->sites.piece_bytes)
+        block.piece = sample->address / survey->sites.piece_bytes;
+    memory_sites_add(&survey->sites, &block);
     if (is_others && !(has_own_mapping && known))
         map->kind = MEMORY_ALLOCATOR;
 }
@@ -142,6 +176,34 @@ static void survey_sample(void *context, const struct ledger_live_sample *sample
         taken = survey->rule->taken(sample->size, sample->address);
     snapshot->rounding_bytes += sample->count * ((double)taken - size);
     survey_mapping(survey, sample, taken);
+}
+
+/* A live sample of a heap that is not malloc's: its mapping, if it is nobody else's, is that
+ * heap's. */
+static void survey_other(void *context, const struct ledger_live_sample *sample)
+{
+    struct survey *survey = context;
+    struct memory_map *map = memory_maps_find(&survey->maps, sample->address);
+    double size = (double)sample->size;
+    heartbeat_send();
+    if (map != NULL && map->unnamed && !map->ours && map->kind == MEMORY_ANONYMOUS)
+        map->kind = MEMORY_OTHER_HEAPS;
+    if (map == NULL || map->kind != MEMORY_OTHER_HEAPS)
+        return;
+    survey->others_live_bytes += sample->count * size;
+    survey->others_live_variance += sample->count_variance * size * size;
+}
+
+static void survey_others(struct survey *survey, struct ledger *ledger)
+{
+    size_t count;
+    ledger_heaps(ledger, &count);
+    for (size_t i = 1; i < count; i++) {
+        survey->others_live_bytes = survey->others_live_variance = 0;
+        double part = ledger_live_visit(ledger, i, SAMPLES_MAX, survey_other, survey);
+        survey->snapshot->others_live_bytes += survey->others_live_bytes / part;
+        survey->snapshot->others_live_variance += survey->others_live_variance / part;
+    }
 }
 
 static void take_live(struct memory_snapshot *snapshot, const struct ledger *ledger)
@@ -162,10 +224,35 @@ static void scale(struct survey *survey, const struct ledger *ledger, double par
     snapshot->untouched_bytes /= part;
     snapshot->swapped_bytes /= part;
     for (size_t i = 0; i < survey->maps.count; i++) {
-        survey->maps.items[i].allocator_rss /= part;
-        survey->maps.items[i].allocator_swap /= part;
-        survey->maps.items[i].allocator_mapped /= part;
+        struct memory_map *map = &survey->maps.items[i];
+        map->allocator_rss /= part;
+        map->allocator_swap /= part;
+        map->allocator_mapped /= part;
+        map->doubtful_bytes /= part;
+        snapshot->untouched_bytes += memory_map_zeros(map);
+        map->allocator_rss = fmax(map->allocator_rss - memory_map_zeros(map), 0);
     }
+}
+
+static void count_arenas(struct survey *survey)
+{
+    for (size_t i = 0; i < survey->maps.count; i++) {
+        const struct memory_map *map = &survey->maps.items[i];
+        survey->snapshot->arenas += map->is_arena;
+        survey->snapshot->arenas_rss_bytes += map->is_arena ? map->rss_bytes : 0;
+    }
+}
+
+/* Keep the snapshot with the most memory until it is written: the process may have given memory
+ * back since. */
+static void note_most(struct memory_watch *watch, const struct memory_snapshot *snapshot)
+{
+    uint64_t bytes = memory_snapshot_sum(snapshot).rss_bytes;
+    if (bytes <= watch->most_bytes)
+        return;
+    watch->most_bytes = bytes;
+    watch->most = *snapshot;
+    watch->has_most = true;
 }
 
 static uint64_t stack_limit_of(pid_t pid)
@@ -218,6 +305,49 @@ static void take_sums(struct trace_smaps_sums *sums, const struct survey *survey
                    1024;
     sums->pss_kb = maps->has_pss ? maps->pss_kb : TRACE_UNKNOWN;
     sums->swap_pss_kb = maps->has_swap_pss ? maps->swap_pss_kb : TRACE_UNKNOWN;
+}
+
+/* --- callsites --- */
+
+/* Return how much of a piece of memory is resident; < 0: unknown. */
+static double resident_of(void *context, uint64_t piece)
+{
+    struct survey *survey = context;
+    struct page_counts pages;
+    uint64_t page = survey->page_bytes, bytes = survey->sites.piece_bytes;
+    uint64_t start = piece * bytes, end = start + bytes;
+    const struct memory_map *map = memory_maps_find(&survey->maps, start);
+    double resident = 0;
+    if (map == NULL) { /* the mapping begins in the piece */
+        size_t at = SORTED_SEARCH(survey->maps.count, i, survey->maps.items[i].end <= start);
+        map = at < survey->maps.count ? &survey->maps.items[at] : NULL;
+    }
+    for (; map != NULL && map < survey->maps.items + survey->maps.count && map->start < end;
+         map++) {
+        uint64_t from = map->start > start ? map->start : start;
+        uint64_t to = map->end < end ? map->end : end;
+        if (map->kind != MEMORY_ALLOCATOR)
+            continue;
+        if (!count_pages(survey, from / page, (to - from) / page, map->is_anonymous, &pages))
+            return -1;
+        resident += (double)(((to - from) / page - pages.absent - pages.swapped) * page);
+        if (map->shared_bytes == 0)
+            resident -= (double)(pages.doubtful * page);
+    }
+    return resident;
+}
+
+/* Find callsites, if much of their memory is not resident, or much of the allocator's is free. */
+static void find_sites(struct memory_watch *watch, struct survey *survey)
+{
+    const struct memory_snapshot *snapshot = survey->snapshot;
+    double held = (double)snapshot->parts[MEMORY_ALLOCATOR].rss_bytes;
+    double absent = snapshot->untouched_bytes + snapshot->swapped_bytes;
+    double free_bytes = held - snapshot->live_bytes - snapshot->rounding_bytes + absent;
+    bool with_free = free_bytes > SITES_BYTES && free_bytes > held / 4;
+    watch->sites = (struct memory_sites_found){0};
+    if (!snapshot->pages_unknown && (with_free || absent > SITES_BYTES))
+        memory_sites_find(&survey->sites, with_free, resident_of, survey, &watch->sites);
 }
 
 /* --- the profiler's own memory --- */
@@ -319,6 +449,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
         .pages_left = PAGES_READ_MAX,
         .reads_left = READS_MAX,
     };
+    survey.sites.piece_bytes =
+        memory_sites_piece_bytes(ledger_interval_bytes(ledger), survey.page_bytes);
     /* First, so that it is of the same program as the mappings: an exec may come at any time. */
     if (request->with_rollup)
         read_rollup(&sums, pid);
@@ -328,8 +460,12 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     survey.pagemap = process_file_open(pid, "pagemap");
     snapshot.pages_unknown = survey.pagemap < 0;
     snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
+    bool is_glibc = survey.rule != NULL && survey.rule == usable_size_rule_of("libc.so.6");
     memory_maps_classify(&survey.maps, stack_limit_of(pid));
-    scale(&survey, ledger, ledger_live_visit(ledger, SAMPLES_MAX, survey_sample, &survey));
+    scale(&survey, ledger, ledger_live_visit(ledger, 0, SAMPLES_MAX, survey_sample, &survey));
+    survey_others(&survey, ledger);
+    if (is_glibc)
+        count_arenas(&survey);
     if (snapshot.pages_unknown)
         snapshot.untouched_bytes = snapshot.swapped_bytes = 0;
     memory_maps_sum(&survey.maps, snapshot.parts);
@@ -337,13 +473,10 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     if (snapshot.parts[MEMORY_PROFILER].mappings > 0) {
         note_own(watch, &survey.maps);
         struct unexplained_facts facts = request->facts;
-        facts.is_glibc = survey.rule != NULL && survey.rule == usable_size_rule_of("libc.so.6");
+        facts.is_glibc = is_glibc;
         if (request->has_malloc)
             unexplained_measure(&watch->unexplained, &survey.maps, &facts, &snapshot);
     }
-    memory_maps_clear(&survey.maps);
-    if (survey.pagemap >= 0)
-        close(survey.pagemap);
     uint64_t ended_us = clock_read_us(CLOCK_MONOTONIC);
     snapshot.duration_us = ended_us - began_us;
     /* If the ring is not mapped, an exec made the process another program without a client: this
@@ -352,9 +485,16 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
         watch->last = snapshot;
         watch->sums = sums;
         watch->has_last = true;
+        note_most(watch, &snapshot);
+        find_sites(watch, &survey);
     }
+    memory_maps_clear(&survey.maps);
+    memory_sites_clear(&survey.sites);
+    if (survey.pagemap >= 0)
+        close(survey.pagemap);
     watch->taken_us = ended_us;
     watch->rss_bytes = sums.rss_kb * 1024;
+    watch->live_bytes = ledger_live_bytes(ledger);
     /* Not the time in which others had the processor. */
     watch->pause_us = (clock_read_us(CLOCK_THREAD_CPUTIME_ID) - began_cpu_us) * PAUSE_TIMES;
 }
@@ -367,19 +507,47 @@ bool memory_watch_is_due(const struct memory_watch *watch, size_t processes)
 bool memory_watch_is_growth_due(const struct memory_watch *watch, size_t processes)
 {
     return clock_read_us(CLOCK_MONOTONIC) >=
-           watch->taken_us + watch->pause_us * processes / PAUSE_PARTS_OF_GROWTH;
+           watch->taken_us + watch->pause_us * processes / PAUSE_PARTS_OF_DOUBLE;
 }
 
-bool memory_watch_has_grown(const struct memory_watch *watch, uint64_t rss_bytes)
+bool memory_watch_has_grown(const struct memory_watch *watch, size_t processes, uint64_t rss_bytes)
 {
-    return rss_bytes > watch->rss_bytes + watch->rss_bytes / GROWTH_PART + GROWTH_BYTES;
+    uint64_t due_us = watch->taken_us + watch->pause_us * processes / PAUSE_PARTS_OF_GROWTH;
+    uint64_t part = clock_read_us(CLOCK_MONOTONIC) >= due_us ? watch->rss_bytes / GROWTH_PART
+                                                             : watch->rss_bytes;
+    return rss_bytes > watch->rss_bytes + part + GROWTH_BYTES;
 }
 
-int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer,
-                       bool with_sums)
+static bool is_near(double left, double right)
 {
+    return fabs(left - right) <= fmax(left, right) / STILL_PART + STILL_BYTES;
+}
+
+bool memory_watch_has_settled(struct memory_watch *watch, size_t processes, uint64_t rss_bytes,
+                              double live_bytes)
+{
+    uint64_t now_us = clock_read_us(CLOCK_MONOTONIC);
+    if (watch->seen_us == 0 || !is_near((double)rss_bytes, (double)watch->seen_rss_bytes) ||
+        !is_near(live_bytes, watch->seen_live_bytes)) {
+        watch->seen_us = now_us;
+        watch->seen_rss_bytes = rss_bytes;
+        watch->seen_live_bytes = live_bytes;
+    }
+    bool has_changed = !is_near((double)rss_bytes, (double)watch->rss_bytes) ||
+                       !is_near(live_bytes, watch->live_bytes);
+    return has_changed && now_us >= watch->seen_us + STILL_US &&
+           now_us >= watch->taken_us + watch->pause_us * processes / PAUSE_PARTS_OF_GROWTH;
+}
+
+int memory_watch_write(struct memory_watch *watch, struct trace_writer *writer, bool with_sums)
+{
+    int code = 0;
     if (!watch->has_last)
         return 0;
-    int code = trace_writer_memory_snapshot(writer, &watch->last);
+    if (watch->has_most && watch->most.boottime_ns != watch->last.boottime_ns)
+        code = trace_writer_memory_snapshot(writer, &watch->most);
+    watch->has_most = false;
+    if (code == 0)
+        code = trace_writer_memory_snapshot(writer, &watch->last);
     return code < 0 || !with_sums ? code : trace_writer_smaps_sums(writer, &watch->sums);
 }

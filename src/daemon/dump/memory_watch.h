@@ -5,11 +5,13 @@
  * one of a process that ends by itself. The process is not involved, but the kernel delays its
  * changes of mappings while it lists them (about 2 ms for each 100 MB resident). Snapshots between
  * dumps take at most 0.2 % of the time, those of all processes together, and at most 2 % while a
- * process grows: one that lives shortly would end with much memory that was never looked at.
+ * process grows (10 % once it has doubled): one that lives shortly would end with much memory that
+ * was never looked at.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_WATCH_H
 
+#include "daemon/dump/memory_sites.h"
 #include "daemon/dump/unexplained.h"
 #include "daemon/ledger/ledger.h"
 #include "trace/memory_snapshot.h"
@@ -30,9 +32,16 @@ struct memory_watch {
     struct memory_snapshot last;
     struct trace_smaps_sums sums; /* of the same reading */
     bool has_last;
-    uint64_t taken_us;  /* CLOCK_MONOTONIC; 0: none yet */
-    uint64_t pause_us;  /* after it */
-    uint64_t rss_bytes; /* then, with the profiler's own */
+    struct memory_sites_found sites; /* of the last one */
+    struct memory_snapshot most;     /* of all that were taken, the one with the most memory */
+    bool has_most;                   /* it is not written yet */
+    uint64_t most_bytes;
+    uint64_t taken_us;                /* CLOCK_MONOTONIC; 0: none yet */
+    uint64_t pause_us;                /* after it */
+    uint64_t rss_bytes;               /* then, with the profiler's own */
+    double live_bytes;                /* then, of all heaps */
+    uint64_t seen_rss_bytes, seen_us; /* since when the process has had about as much as now */
+    double seen_live_bytes;
 };
 
 struct memory_watch_request {
@@ -60,13 +69,17 @@ void memory_watch_read_own(const struct memory_watch *watch, struct trace_memory
 
 /* Return whether it is time for the next snapshot. `processes` are watched in the same way. */
 bool memory_watch_is_due(const struct memory_watch *watch, size_t processes);
-/* Return whether it is time for one if the process has grown, and whether it has. */
+/* Return whether it may be time for one if the process has grown, and whether it is and has. */
 bool memory_watch_is_growth_due(const struct memory_watch *watch, size_t processes);
-bool memory_watch_has_grown(const struct memory_watch *watch, uint64_t rss_bytes);
+bool memory_watch_has_grown(const struct memory_watch *watch, size_t processes, uint64_t rss_bytes);
 
-/* Write the last snapshot, if there is one, and the sums of its mappings if they are wanted. Return
- * 0 or a negative errno. */
-int memory_watch_write(const struct memory_watch *watch, struct trace_writer *writer,
-                       bool with_sums);
+/* Return whether the process has changed since the last snapshot, and stands still: it may end so.
+ */
+bool memory_watch_has_settled(struct memory_watch *watch, size_t processes, uint64_t rss_bytes,
+                              double live_bytes);
+
+/* Write the last snapshot, if there is one, before it the one with the most memory, and the sums of
+ * the last one's mappings if they are wanted. Return 0 or a negative errno. */
+int memory_watch_write(struct memory_watch *watch, struct trace_writer *writer, bool with_sums);
 
 #endif

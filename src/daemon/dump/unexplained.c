@@ -110,9 +110,9 @@ static uint64_t sum_up(const struct memory_maps *maps, uint64_t least_bytes)
 
 static uint64_t anonymous_of(const struct memory_snapshot *snapshot)
 {
-    static const enum memory_kind kinds[] = {MEMORY_ALLOCATOR, MEMORY_ANONYMOUS,
-                                             MEMORY_THREAD_STACKS, MEMORY_MAIN_STACK,
-                                             MEMORY_FILES_WRITTEN};
+    static const enum memory_kind kinds[] = {MEMORY_ALLOCATOR,  MEMORY_OTHER_HEAPS,
+                                             MEMORY_ANONYMOUS,  MEMORY_THREAD_STACKS,
+                                             MEMORY_MAIN_STACK, MEMORY_FILES_WRITTEN};
     uint64_t sum = 0;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         sum += snapshot->parts[kinds[i]].rss_bytes + snapshot->parts[kinds[i]].swap_bytes;
@@ -148,7 +148,7 @@ static void remember_kept(struct unexplained *unexplained, const struct memory_m
         const struct memory_map *map = &maps->items[i];
         bool is_kept =
             map->unnamed &&
-            (map->kind == MEMORY_ALLOCATOR ||
+            (map->kind == MEMORY_ALLOCATOR || map->kind == MEMORY_OTHER_HEAPS ||
              (map->kind == MEMORY_ANONYMOUS &&
               (map->explained_bytes == UINT64_MAX || overlap(before, before_count, map) > 0)));
         if (is_kept)
@@ -179,7 +179,7 @@ static uint64_t measure(struct unexplained *unexplained, struct memory_maps *map
     if (sum_up(maps, least) > ASKED_BYTES && facts->drain != NULL) {
         facts->drain(facts->context);
         explain_by_ledger(maps, facts);
-        *is_certain = ledger_live_visit(facts->ledger, SAMPLES_MAX, take_new_block, maps) == 1;
+        *is_certain = ledger_live_visit(facts->ledger, 0, SAMPLES_MAX, take_new_block, maps) == 1;
     }
     return sum_up(maps, least);
 }

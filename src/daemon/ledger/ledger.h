@@ -151,17 +151,18 @@ struct ledger_peak ledger_peak_of(const struct ledger_heap *heap, struct ledger_
 /* Return the estimated live bytes of all heaps. */
 double ledger_live_bytes(const struct ledger *ledger);
 
-/* A live sample of malloc's, and what it stands for. */
+/* A live sample of a heap, and what it stands for. */
 struct ledger_live_sample {
     uint64_t address, size;
     double count, count_variance;
+    uint32_t figures; /* those that it is counted in */
 };
 typedef void ledger_live_visitor(void *context, const struct ledger_live_sample *sample);
 
-/* Visit the live samples of malloc. If they are more than `most`, stop after a random part of them.
- * Return the visited part, 0 < part <= 1. */
-double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor *visitor,
-                         void *context);
+/* Visit the live samples of a heap (0: malloc's). If they are more than `most`, stop after a random
+ * part of them. Return the visited part, 0 < part <= 1. */
+double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
+                         ledger_live_visitor *visitor, void *context);
 
 /* Visit an address of each KiB in which a heap has samples, and of some in which it had: about
  * `most` at most, a random part. The addresses are the keys of its samples, whatever they mean. */

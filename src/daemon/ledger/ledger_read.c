@@ -253,10 +253,12 @@ struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
     return settle(*figures, &snapshot->heaps[figures->heap]);
 }
 
-/* --- live samples of malloc --- */
+/* --- live samples --- */
 
 struct visit {
     struct ledger *ledger;
+    const struct live_table *table;
+    const struct calibration *calibration;
     ledger_live_visitor *visitor;
     void *context;
 };
@@ -264,23 +266,32 @@ struct visit {
 static void visit_sample(void *context, uint64_t key, const struct live_sample *sample)
 {
     const struct visit *visit = context;
-    uint64_t size = live_table_size(&visit->ledger->live, sample->size);
+    uint64_t size = live_table_size(visit->table, sample->size);
     uint16_t interval = visit->ledger->figures.items[sample->figures].interval;
     const struct weight *weight = ledger_weight(visit->ledger, size, interval);
-    struct worth worth = calibration_worth(&visit->ledger->heaps[0].calibration, weight,
-                                           (double)size, live_sample_time(sample));
-    struct ledger_live_sample found = {key, size, worth.all.count, weight->count_variance};
+    struct worth worth =
+        calibration_worth(visit->calibration, weight, (double)size, live_sample_time(sample));
+    struct ledger_live_sample found = {key, size, worth.all.count, weight->count_variance,
+                                       sample->figures};
     visit->visitor(visit->context, &found);
 }
 
-double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor *visitor,
-                         void *context)
+static const struct live_table *live_of(const struct ledger *ledger, size_t heap)
 {
-    struct visit visit = {ledger, visitor, context};
+    return heap == 0 ? &ledger->live : ledger->other_live[heap];
+}
+
+double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
+                         ledger_live_visitor *visitor, void *context)
+{
+    struct visit visit = {ledger, live_of(ledger, heap), &ledger->heaps[heap].calibration, visitor,
+                          context};
     size_t visited = 0;
+    if (visit.table == NULL)
+        return 1;
     /* A hash of the address chooses the segment, so the first segments are a random part. */
     for (unsigned i = 0; i < LIVE_TABLE_SEGMENTS; i++) {
-        visited += live_table_visit(&ledger->live, i, visit_sample, &visit);
+        visited += live_table_visit(visit.table, i, visit_sample, &visit);
         if (visited > most)
             return (double)(i + 1) / LIVE_TABLE_SEGMENTS;
     }
@@ -290,7 +301,7 @@ double ledger_live_visit(struct ledger *ledger, size_t most, ledger_live_visitor
 void ledger_regions_visit(const struct ledger *ledger, size_t heap, size_t most,
                           ledger_region_visitor *visitor, void *context)
 {
-    const struct live_table *table = heap == 0 ? &ledger->live : ledger->other_live[heap];
+    const struct live_table *table = live_of(ledger, heap);
     if (table != NULL)
         live_table_visit_regions(table, most, visitor, context);
 }

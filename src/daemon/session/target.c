@@ -553,7 +553,10 @@ void target_notice_changes(struct target *target, size_t targets)
         if (now_ms > target->start_ms + CHANGING_TITLE_MS)
             target->title_due_ms = now_ms + TITLE_PERIOD_MS;
     }
-    is_memory_due |= is_growth_due && memory_watch_has_grown(&target->memory, memory.rss_bytes);
+    is_memory_due |=
+        is_growth_due && memory_watch_has_grown(&target->memory, targets, memory.rss_bytes);
+    is_memory_due |= memory_watch_has_settled(&target->memory, targets, memory.rss_bytes,
+                                              ledger_live_bytes(target->ledger));
     if (is_memory_due) {
         target_drain(target, false);
         take_memory_snapshot(target, false);
@@ -704,6 +707,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
         .no_heap_name = target->config->heaps != NULL ? target->config->heaps[0] : NULL,
         .non_module_code = target->non_module_code,
         .generated_path = texts.generated,
+        .sites = target->memory.has_last ? &target->memory.sites : NULL,
     };
     request.status.timestamp_ns = timestamp_ns;
     request.status.dump_at_max = dump_at_max;

@@ -3,6 +3,7 @@
  * Turn snapshots into dumps: resolve ids, sum up samples of the same callsite, and carry over from
  * the previous dump what a snapshot omits.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -456,6 +457,33 @@ static void resolve_places(struct builder *builder, struct builder_sequence *seq
         qsort(places, status->place_count, sizeof(*places), compare_places);
 }
 
+/* Replace callstack ids by the profile's callsites. Several figures may be of one. */
+static void resolve_sites(struct builder *builder, struct builder_sequence *sequence,
+                          struct trace_heap_dump *status)
+{
+    struct trace_memory_site *sites = (struct trace_memory_site *)status->sites;
+    size_t count = status->site_count;
+    status->site_count = 0;
+    for (size_t i = 0; i < count && builder->error == 0; i++) {
+        uint32_t callsite = builder_resolve(builder, sequence, sites[i].callsite);
+        struct trace_memory_site site = sites[i];
+        size_t at = 0;
+        site.callsite = callsite;
+        while (at < status->site_count && sites[at].callsite != callsite)
+            at++;
+        if (builder->error < 0 || callsite == PROFILE_NONE)
+            continue;
+        if (at == status->site_count) {
+            sites[status->site_count++] = site;
+            continue;
+        }
+        sites[at].live_bytes += site.live_bytes;
+        sites[at].live_margin = hypot(sites[at].live_margin, site.live_margin);
+        sites[at].absent_bytes += site.absent_bytes;
+        sites[at].free_bytes += site.free_bytes;
+    }
+}
+
 /* Return whether a dump contains all callstacks of its heap. Those of heapprofd do, and it alone
  * writes these fields. A callstack that is missing in its next dump has got names for its frames in
  * between, and the dump has it under another id: carried over, it would count twice. */
@@ -505,6 +533,10 @@ static int make_dump(struct builder *builder, struct builder_sequence *sequence,
         if (fill_dump(builder, sequence, &making, carried) == 0 && making.gives)
             give_samples(builder, pending);
         resolve_places(builder, sequence, &pending->status);
+        resolve_sites(builder, sequence, &pending->status);
+        making.dump.sites = (struct trace_memory_site *)pending->status.sites;
+        making.dump.site_count = pending->status.site_count;
+        making.dump.piece_bytes = pending->status.piece_bytes;
     }
     if (builder->error == 0)
         add_dump(builder, pending, &making.dump);

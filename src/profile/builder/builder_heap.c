@@ -50,6 +50,32 @@ static int take_places(struct builder *builder, struct trace_heap_dump *status,
     return 0;
 }
 
+#define SITE_NUMBERS 5u
+
+/* Read the callsites of malloc's memory. Their callstacks stay ids until the dump is made. */
+static int take_sites(struct builder *builder, struct trace_heap_dump *status,
+                      struct proto_span span)
+{
+    struct trace_memory_site *sites =
+        builder_memory(builder, TRACE_MEMORY_SITES_MAX * sizeof(*sites));
+    if (sites == NULL)
+        return builder->error;
+    status->sites = sites;
+    status->site_count = 0;
+    if (!proto_read_varint(&span, &status->piece_bytes))
+        return -EBADMSG;
+    while (span.at < span.end && status->site_count < TRACE_MEMORY_SITES_MAX) {
+        uint64_t numbers[SITE_NUMBERS];
+        for (size_t i = 0; i < SITE_NUMBERS; i++)
+            if (!proto_read_varint(&span, &numbers[i]) || (i > 0 && numbers[i] > PROFILE_BYTES_MAX))
+                return -EBADMSG;
+        sites[status->site_count++] =
+            (struct trace_memory_site){numbers[0], (double)numbers[1], (double)numbers[2],
+                                       (double)numbers[3], (double)numbers[4]};
+    }
+    return 0;
+}
+
 #define HEAD(name) PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_##name
 #define HEAD_MEMBER(name, member) PROTO_MEMBER(HEAD(name), struct trace_heap_dump, member)
 #define STATS_MEMBER(name, member)                                                                 \
@@ -114,6 +140,8 @@ static int take_head_field(struct builder *builder, struct trace_heap_dump *stat
         return take_lost(status, field);
     case HEAD(PLACES):
         return field->type == PROTO_BYTES ? take_places(builder, status, field->span) : 0;
+    case HEAD(MEMORY_SITES):
+        return field->type == PROTO_BYTES ? take_sites(builder, status, field->span) : 0;
     case HEAD(EXACT_CALLS):
         status->has_exact_calls = true;
         break;

@@ -18,6 +18,7 @@ static const struct proto_member part_members[] = {
     PROTO_MEMBER(PART(SWAP_BYTES), struct memory_part, swap_bytes),
     PROTO_MEMBER(PART(MAPPED_BYTES), struct memory_part, mapped_bytes),
     PROTO_MEMBER(PART(MAPPINGS), struct memory_part, mappings),
+    PROTO_MEMBER(PART(HUGE_BYTES), struct memory_part, huge_bytes),
 };
 
 static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
@@ -31,7 +32,8 @@ static int take_part(struct memory_snapshot *snapshot, struct proto_span span)
             kind = field.value;
         proto_store(PROTO_MEMBERS(part_members), &field, &part);
     }
-    if (status < 0 || part.rss_bytes > PROFILE_BYTES_MAX || part.swap_bytes > PROFILE_BYTES_MAX)
+    if (status < 0 || part.rss_bytes > PROFILE_BYTES_MAX || part.swap_bytes > PROFILE_BYTES_MAX ||
+        part.huge_bytes > part.rss_bytes)
         return -EBADMSG;
     /* A kind that only a later version has is still a part of the whole. Of two parts of one kind
      * the last counts, as of two fields. */
@@ -44,6 +46,7 @@ static bool are_numbers(const struct memory_snapshot *snapshot)
     return isfinite(snapshot->live_bytes) && isfinite(snapshot->live_bytes_variance) &&
            isfinite(snapshot->live_count) && isfinite(snapshot->rounding_bytes) &&
            isfinite(snapshot->untouched_bytes) && isfinite(snapshot->swapped_bytes) &&
+           isfinite(snapshot->others_live_bytes) && isfinite(snapshot->others_live_variance) &&
            fabs(snapshot->live_bytes) < 0x1p62 && fabs(snapshot->rounding_bytes) < 0x1p62 &&
            fabs(snapshot->untouched_bytes) < 0x1p62 && fabs(snapshot->swapped_bytes) < 0x1p62;
 }
@@ -62,6 +65,10 @@ static const struct proto_member snapshot_members[] = {
     MEMBER(ROUNDING_RULE, rounding_rule),
     NUMBER(UNTOUCHED_BYTES, untouched_bytes),
     NUMBER(SWAPPED_BYTES, swapped_bytes),
+    NUMBER(OTHERS_LIVE_BYTES, others_live_bytes),
+    NUMBER(OTHERS_LIVE_VARIANCE, others_live_variance),
+    MEMBER(ARENAS, arenas),
+    MEMBER(ARENAS_RSS_BYTES, arenas_rss_bytes),
     MEMBER(ALLOCATOR, allocator),
     MEMBER(DURATION_US, duration_us),
     MEMBER(PAGES_UNKNOWN, pages_unknown),

@@ -195,6 +195,7 @@ static void remap_samples(struct profile *profile, const uint32_t *now)
             if (block->samples[i].callsite != PROFILE_NONE)
                 block->samples[i].callsite = now[block->samples[i].callsite];
     }
+    profile_remap_sites(profile, now);
 }
 
 void builder_expand_callsites(struct builder *builder, const struct builder_around *outer)

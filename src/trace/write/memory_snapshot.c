@@ -17,6 +17,7 @@ const char *const memory_kind_names[MEMORY_KINDS] = {
     [MEMORY_SHARED] = "shared",
     [MEMORY_PROFILER] = "profiler",
     [MEMORY_KERNEL] = "kernel",
+    [MEMORY_OTHER_HEAPS] = "other_heaps",
 };
 
 struct memory_part memory_snapshot_sum(const struct memory_snapshot *snapshot)
@@ -44,6 +45,8 @@ static void fill_part(Perfetto__Protos__MemorySnapshot__Part *part, unsigned kin
     part->swap_bytes = from->swap_bytes;
     part->mapped_bytes = from->mapped_bytes;
     part->mappings = from->mappings;
+    part->has_huge_bytes = from->huge_bytes != 0;
+    part->huge_bytes = from->huge_bytes;
 }
 
 int trace_writer_memory_snapshot(struct trace_writer *writer,
@@ -73,6 +76,13 @@ int trace_writer_memory_snapshot(struct trace_writer *writer,
     message.swapped_bytes = snapshot->swapped_bytes;
     message.has_pages_unknown = snapshot->pages_unknown;
     message.pages_unknown = snapshot->pages_unknown;
+    message.has_others_live_bytes = message.has_others_live_variance =
+        snapshot->parts[MEMORY_OTHER_HEAPS].mappings > 0;
+    message.others_live_bytes = snapshot->others_live_bytes;
+    message.others_live_variance = snapshot->others_live_variance;
+    message.has_arenas = message.has_arenas_rss_bytes = snapshot->arenas > 0;
+    message.arenas = snapshot->arenas;
+    message.arenas_rss_bytes = snapshot->arenas_rss_bytes;
     message.allocator = (char *)snapshot->allocator;
     message.duration_us = snapshot->duration_us;
     message.has_unexplained_bytes = message.has_anonymous_bytes = snapshot->has_unexplained;

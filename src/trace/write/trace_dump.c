@@ -329,6 +329,31 @@ static void put_places(struct trace_writer *writer, const struct trace_heap_dump
     writer->dump_head.failed |= places->failed;
 }
 
+static uint64_t whole(double bytes)
+{
+    return bytes >= 0.5 && bytes < 0x1p63 ? (uint64_t)(bytes + 0.5) : 0;
+}
+
+static void put_sites(struct trace_writer *writer, const struct trace_heap_dump *dump)
+{
+    struct proto_buffer *sites = &writer->scratch;
+    if (dump->site_count == 0)
+        return;
+    sites->length = 0;
+    proto_put_varint(sites, dump->piece_bytes);
+    for (size_t i = 0; i < dump->site_count; i++) {
+        const struct trace_memory_site *site = &dump->sites[i];
+        proto_put_varint(sites, site->callsite);
+        proto_put_varint(sites, whole(site->live_bytes));
+        proto_put_varint(sites, whole(site->live_margin));
+        proto_put_varint(sites, whole(site->absent_bytes));
+        proto_put_varint(sites, whole(site->free_bytes));
+    }
+    proto_put_bytes(&writer->dump_head, PB_PROFILE_PACKET_PROCESS_HEAP_SAMPLES_MEMORY_SITES,
+                    sites->bytes, sites->length);
+    writer->dump_head.failed |= sites->failed;
+}
+
 int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap_dump *dump)
 {
     if (writer->in_dump)
@@ -342,6 +367,7 @@ int trace_writer_dump_begin(struct trace_writer *writer, const struct trace_heap
     fill_own(&head, dump);
     pack_into(&writer->dump_head, &head.base);
     put_places(writer, dump);
+    put_sites(writer, dump);
     if (writer->dump_head.failed || writer->dump_again.failed)
         writer->error = -ENOMEM;
     /* A checkpoint has only one dump per heap. */
