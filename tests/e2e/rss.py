@@ -63,6 +63,21 @@ def child_of(pid):
     return None
 
 
+def in_words(bytes):
+    """Return bytes as reports print them."""
+    value, unit = abs(bytes), 0
+    while value >= 999.5 and unit < 4:
+        value, unit = value / 1000, unit + 1
+    digits = 0 if unit == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
+    sign = "\N{MINUS SIGN}" if bytes < 0 else ""
+    return f"{sign}{value:.{digits}f} {('B', 'kB', 'MB', 'GB', 'TB')[unit]}"
+
+
+def report_of(output, *options):
+    """Return the text of a report, as one line."""
+    return " ".join(run([TOOL, "report", *options, output]).stdout.decode().split())
+
+
 class Table:
     """Return one process of report --rss --json, after a check of its sums."""
 
@@ -80,6 +95,11 @@ class Table:
         total = inner + sum(row["bytes"] for row in self.others)
         check(total == self.process["rss_bytes"],
               f"all rows give {total}, not {self.process['rss_bytes']}")
+        for row in self.others:
+            check(row["bytes"] <= row["mapped_bytes"] and row["huge_bytes"] <= row["bytes"], f"above what is mapped: {row}")
+        check(self.process["allocator_bytes"] <= self.process["allocator_mapped_bytes"], "the allocator's is above what is mapped")
+        sizes = [row["bytes"] for row in self.others]
+        check(sizes == sorted(sizes, reverse=True), f"the rows are not sorted: {sizes}")
         self.check_text(output, options)
 
     def check_text(self, output, options):
@@ -87,11 +107,11 @@ class Table:
         text = run([TOOL, "report", "--rss", *options, output]).stdout.decode()
         for row in self.own + self.others:
             if row["bytes"] is not None:
-                figure = f"{row['bytes']:,}".replace("-", "\N{MINUS SIGN}")
+                figure = in_words(row["bytes"])
                 found = any(row["words"] in line and figure in line for line in text.splitlines())
                 check(found, f"{row['name']} is not in the text as {figure}")
-        check(f"{self.process['rss_bytes']:,}" in text, "the RSS is not in the text")
-        check(f"{self.process['profiler_bytes']:,}" in text, "the profiler's own memory is not in the text")
+        check(in_words(self.process["rss_bytes"]) in text, "the RSS is not in the text")
+        check(in_words(self.process["profiler_bytes"]) in text, "the profiler's own memory is not in the text")
 
     def bytes(self, name):
         return self.rows[name]["bytes"] if name in self.rows else 0
@@ -179,7 +199,8 @@ def test_own():
     # Which pages of files the kernel maps around the touched ones differs from run to run.
     check(abs(own - truth) < MIB, f"resident {own:,}, alone {truth:,}")
     check(abs(own + ours - with_profiler["Rss:"]) < MIB // 4, f"{own:,} and {ours:,} of {with_profiler['Rss:']:,}")
-    check(int(peak.split()[-1]) == own and abs(rows - own) < MIB // 4, f"{peak} in SQL, {rows:,} in the table, {own:,}")
+    # The kernel's own count may be a little higher than the largest reading.
+    check(own - MIB // 4 < int(peak.split()[-1]) <= own and abs(rows - own) < MIB // 4, f"{peak} in SQL, {rows:,} in the table, {own:,}")
     check("and the profiler's own 8." in text, f"{text!r}")
 
 
@@ -244,6 +265,138 @@ def test_untouched():
     table.check_near("live_requested", 40 * MIB, 256 * 1024)
     table.check_near("untouched", -30 * MIB, 64 * 1024)
     check(table.process["allocator_bytes"] < 11 * MIB, "untouched pages count as resident")
+
+
+def test_absent():
+    """Live memory that is not resident is said to be so."""
+    with profiled([program("resident"), "untouched"], interval=1) as (output, _):
+        text = report_of(output)
+        check("Of 42.0 MB live in malloc's heap, 31.5 MB was in pages that were never touched" in text, f"{text!r}")
+        check("less than the heap's peak" in text, f"{text!r}")
+
+
+def site_of(output, function):
+    """Return the callsite of this function in the table."""
+    process = json.loads(run([TOOL, "report", "--rss", "--json", output]).stdout)["processes"][-1]
+    found = [site for site in process["callsites"] if any(frame.startswith(function) for frame in site["stack"])]
+    check(len(found) == 1, f"{function}: {found} of {process['callsites']}")
+    text = report_of(output, "--rss")
+    check(f"{in_words(found[0]['resident_bytes'])}" in text and function in text, f"no row of {function}: {text!r}")
+    return process, found[0]
+
+
+def test_callsites():
+    """Which callsite's blocks are not resident, and around which the allocator's free memory is."""
+    with profiled([program("resident"), "untouched"]) as (output, _):
+        _, site = site_of(output, "keep_untouched")
+        check(abs(site["live_bytes"] - 40 * MIB) < 5000 and abs(site["resident_bytes"] - 10 * MIB) < 5000, f"{site}")
+        check(site["free_bytes"] is None, f"free memory where there is little: {site}")
+    for interval in 4096, 1:
+        with profiled([program("resident"), "freed"], interval=interval) as (output, _):
+            process, site = site_of(output, "fragment")
+            free = next(row["bytes"] for row in process["allocator_rows"] if row["name"] == "free_lists")
+            check(process["piece_bytes"] == (64 * 4096 if interval > 1 else 4096), f"{process['piece_bytes']}")
+            check(abs(site["live_bytes"] - 50000 * 200) <= 4 * site["live_margin_bytes"], f"{site}")
+            check(site["resident_bytes"] == site["live_bytes"], f"small blocks are resident: {site}")
+            # Three of four blocks are free, and a live one is in every page.
+            check(abs(site["free_bytes"] - free) < free / 20, f"{site['free_bytes']:,} of {free:,} is free")
+
+
+def test_read():
+    """Pages that were only read are not resident where the kernel has a page of zeros for them; the rows add up."""
+    for interval in 4096, 1:
+        with profiled([program("resident"), "read"], interval=interval) as (output, truth):
+            table = Table(output)
+            check_total(table, truth, "read")
+            check(table.bytes("free_lists") > -MIB, f"free lists {table.bytes('free_lists'):,}")
+            resident = table.bytes("live_requested") + table.bytes("untouched")
+            check(resident <= table.process["allocator_bytes"] + MIB, f"resident live blocks: {resident:,}")
+            check("-i 1" not in report_of(output, "--rss") or interval > 1, "advice to do what was done")
+
+
+def test_arenas():
+    """Free memory in the arenas of threads, and what returns it."""
+    with profiled([program("resident"), "arenas"]) as (output, _):
+        table = Table(output)
+        table.check_near("free_lists", 12 * 4000 * 1008, 4 * MIB)
+        check(table.process["arenas"] >= 8, f"{table.process['arenas']} mappings of arenas")
+        rows, first = report_of(output, "--rss"), report_of(output)
+        for text in rows, first:
+            check("malloc_trim" in text and "MALLOC_ARENA_MAX" in text, f"no remedy: {text!r}")
+        part = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]["rest_of_rss"]["parts"][0]
+        check(part["name"] == "free_lists" and part["bytes"] == table.bytes("free_lists"), f"{part}")
+        check(f"{in_words(part['bytes'])} ± {in_words(part['margin_bytes'])} is free in the" in first, f"{part}: {first!r}")
+        check("from before the profile" not in rows + first, "nothing is from before the profile")
+
+
+def test_given_back():
+    """A process that gave memory back has a table of the moment with the most, too."""
+    def shrink(process, directory):
+        process.stdout.readline()
+        wait_for_snapshot(os.path.join(directory, "profile"))
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+
+    with profiled([program("resident"), "shrunk"], wait=shrink) as (output, truth):
+        table = Table(output)
+        check_total(table, truth, "shrunk")
+        most = table.process["most"]
+        check(most["rss_bytes"] > table.process["rss_bytes"] + 59 * MIB, f"the most: {most['rss_bytes']:,}")
+        sums = sum(row["bytes"] or 0 for row in most["allocator_rows"] + most["other_rows"])
+        check(sums == most["rss_bytes"], f"its rows give {sums:,}")
+        text = report_of(output, "--rss")
+        check("The most that was read" in text and in_words(most["rss_bytes"]) in text, f"{text!r}")
+
+
+def test_passing():
+    """The most that a command ever had is the kernel's count, whatever was read."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        output = os.path.join(directory, "profile")
+        run(harness.host_command([program("resident"), "passing"], output, 4096))
+        heap = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]
+        end = heap["end"]
+        if end["profiler_rss_bytes"] is None:
+            harness.skip("it ended before the first reading")
+        check(heap["peak_rss_at_least"] is False, "not the kernel's count")
+        check(60 * MIB < heap["peak_rss_bytes"] < 66 * MIB, f"the most: {heap['peak_rss_bytes']:,}")
+        check(heap["peak_rss_bytes"] + heap["peak_rss_profiler_bytes"] == end["most_rss_bytes"], f"{end}")
+        check("Resident memory reached 6" in report_of(output), "a lower bound in words")
+
+
+def test_children():
+    """The kernel's count of a process that waited for children is not its own."""
+    with tempfile.TemporaryDirectory(prefix="test-") as directory:
+        output = os.path.join(directory, "profile")
+        run(harness.host_command(["sh", "-c", f"{program('resident')} passing </dev/null; sleep 0.3"], output, 4096))
+        for heap in json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"]:
+            most = heap["end"]["most_rss_bytes"] if heap["end"] else None
+            check(heap["name"] == "resident" or most is None, f"{heap['name']} had {most}")
+
+
+def test_python_objects():
+    """The arenas of python.object have live blocks."""
+    script = ("import os, sys; x = [bytes(400) for i in range(100000)]; print('ready', flush=True); "
+              "sys.stdin.read(); os._exit(0)")
+    with profiled(["/usr/bin/python3", "-c", script]) as (output, truth):
+        table = Table(output)
+        check_total(table, truth, "python3")
+        check(42 * 10**6 < table.bytes("other_heaps") < 60 * 10**6, f"{table.bytes('other_heaps'):,}")
+        live, margin = (table.process[f"other_heaps_live_{name}"] for name in ("bytes", "margin_bytes"))
+        check(abs(live - 43.3e6) < 4 * margin + 3e6 and margin > 0, f"live {live:,} ± {margin:,}")
+        check(table.bytes("anonymous") < 4 * MIB, f"without live blocks: {table.bytes('anonymous'):,}")
+
+
+def test_runtime():
+    """What the heaps do not explain is named, with the tool for it."""
+    need("node")
+    script = ("const x = []; for (let i = 0; i < 1000000; i++) x.push({i, s: 'a' + i}); console.log('ready'); "
+              "process.stdin.on('data', () => 0); globalThis.x = x")
+    with profiled(["node", "-e", script]) as (output, _):
+        text = report_of(output)
+        parts = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]["rest_of_rss"]["parts"]
+        check(parts[0]["tool"] == "node --heap-prof" and parts[0]["name"] == "anonymous", f"{parts}")
+        check("(node --heap-prof)" in text and in_words(parts[0]["bytes"]) in text, f"{text!r}")
 
 
 def test_rounded():

@@ -99,6 +99,70 @@ static int repeat(void)
     return 0;
 }
 
+/* Blocks that are only read, but for one page of each. */
+static int only_read(void)
+{
+    enum { BLOCKS = 100, BLOCK = 384000, PAGE = 4096 };
+    static volatile char sum;
+    for (int i = 0; i < BLOCKS; i++) {
+        volatile char *block = calloc(1, BLOCK);
+        if (block == NULL)
+            return 1;
+        for (int at = 0; at < BLOCK; at += PAGE)
+            sum += block[at];
+        block[0] = 1;
+    }
+    return 0;
+}
+
+/* 4 MB in small pieces, of which the last stays: an arena gives no memory below it back. */
+static void *fill_arena(void *ready)
+{
+    enum { PIECES = 4000, PIECE = 1000 };
+    static _Thread_local void *pieces[PIECES];
+    for (int i = 0; i < PIECES; i++) {
+        pieces[i] = malloc(PIECE);
+        if (pieces[i] != NULL)
+            memset(pieces[i], 1, PIECE);
+    }
+    pthread_barrier_wait(ready);
+    for (int i = 0; i < PIECES - 1; i++)
+        free(pieces[i]);
+    pthread_barrier_wait(ready);
+    pause();
+    return NULL;
+}
+
+static int fill_arenas(void)
+{
+    static pthread_barrier_t ready;
+    pthread_t thread;
+    pthread_barrier_init(&ready, NULL, 13);
+    for (int i = 0; i < 12; i++) {
+        if (pthread_create(&thread, NULL, fill_arena, &ready) != 0)
+            return 1;
+    }
+    pthread_barrier_wait(&ready);
+    pthread_barrier_wait(&ready);
+    return 0;
+}
+
+/* 60 MB that are given back, in the second step or at once. */
+static int give_back(bool in_steps)
+{
+    char *volatile block = malloc(60 * MIB);
+    if (block == NULL)
+        return 1;
+    memset(block, 1, 60 * MIB);
+    if (in_steps) {
+        puts("ready");
+        fflush(stdout);
+        getchar();
+    }
+    free(block);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
@@ -110,6 +174,10 @@ int main(int argc, char **argv)
                : strcmp(kind, "untouched") == 0 ? keep_untouched()
                : strcmp(kind, "rounded") == 0   ? round_up()
                : strcmp(kind, "repeated") == 0  ? repeat()
+               : strcmp(kind, "read") == 0      ? only_read()
+               : strcmp(kind, "arenas") == 0    ? fill_arenas()
+               : strcmp(kind, "shrunk") == 0    ? give_back(true)
+               : strcmp(kind, "passing") == 0   ? give_back(false)
                                                 : 2;
     if (code != 0)
         return code;

@@ -11,6 +11,7 @@
 #include "cli/report/report_json_stacks.h"
 #include "cli/report/unnamed_frames.h"
 #include "cli/report/unwind_gaps.h"
+#include "compare/rss.h"
 #include "export/view.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
@@ -231,6 +232,32 @@ static void print_totals(struct json_writer *json, const struct profile_heap *he
     json_string(json, "unseen_allocator", unseen != NULL ? unseen : "");
 }
 
+/* Print the parts that the closing sentence of the text names; null: no snapshot. */
+static void print_rest_of_rss(struct json_writer *json, const struct profile *profile,
+                              const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    const struct rss_moment moment = rss_moment_of(profile, heap, dump, 0);
+    struct rss_rest rest;
+    if (!rss_rest_of(&rest, &moment)) {
+        json_null(json, "rest_of_rss");
+        return;
+    }
+    json_object(json, "rest_of_rss");
+    json_unsigned(json, "rss_bytes", rest.rss_bytes);
+    json_array(json, "parts");
+    for (size_t i = 0; i < rest.count; i++) {
+        json_object(json, NULL);
+        json_string(json, "name", rest.parts[i].name);
+        json_string(json, "words", rest.parts[i].words);
+        json_number(json, "bytes", rest.parts[i].bytes);
+        json_number(json, "margin_bytes", rest.parts[i].margin);
+        json_string(json, "tool", rest.parts[i].tool);
+        json_end_object(json);
+    }
+    json_end_array(json);
+    json_end_object(json);
+}
+
 static void print_head(struct json_writer *json, const struct profile *profile,
                        const struct profile_heap *heap, const struct profile_dump *dump)
 {
@@ -259,6 +286,11 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     json_number(json, "peak_rss_profiler_bytes",
                 peak_rss.profiler_bytes == PROFILE_UNKNOWN_BYTES ? (double)NAN
                                                                  : (double)peak_rss.profiler_bytes);
+    if (peak_rss.bytes == 0)
+        json_null(json, "peak_rss_at_least");
+    else
+        json_bool(json, "peak_rss_at_least", peak_rss.is_at_least);
+    print_rest_of_rss(json, profile, heap, dump);
     json_unsigned(json, "blocked_us", status->blocked_us);
     json_number(json, "peak_live_bytes",
                 export_view_is_unknown(heap, EXPORT_MAX)

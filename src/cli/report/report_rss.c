@@ -7,8 +7,13 @@
 #include <string.h>
 
 #include "cli/print/format.h"
+#include "cli/print/stack_format.h"
 #include "compare/rss.h"
 #include "util/json_writer.h"
+
+/* The trace has a few more, for scripts. */
+#define SITES_PRINTED 10u
+#define SITE_FIGURES_COLUMNS 43
 
 #define MALLOC_NAME "libc.malloc"
 
@@ -45,29 +50,44 @@ static const char *const source_texts[] = {
     [RSS_NOT_KNOWN] = "unknown",
 };
 
-static struct formatted signed_count(int64_t value)
+static struct formatted signed_bytes(double value)
 {
-    struct formatted text = format_count(fabs((double)value)), result;
+    struct formatted text = format_bytes(fabs(value)), result;
     snprintf(result.bytes, sizeof(result.bytes), "%s%.30s", value < 0 ? FORMAT_MINUS : "",
              text.bytes);
     return result;
 }
 
+/* Print how much is mapped, of which a part is resident, in how many mappings. */
+static void print_mapped(const struct memory_part *part, FILE *out)
+{
+    fprintf(out, " of %s mapped", format_bytes((double)part->mapped_bytes).bytes);
+    if (part->mappings > 1)
+        fprintf(out, ", %s mappings", format_count((double)part->mappings).bytes);
+    if (part->huge_bytes > 0)
+        fprintf(out, ", %s in huge pages", format_bytes((double)part->huge_bytes).bytes);
+}
+
+static void print_figure(const char *sign, const char *words, double value, const char *source,
+                         FILE *out)
+{
+    struct formatted bytes = signed_bytes(value);
+    fprintf(out, "%s %-54s %*s  %s", sign, words, format_width(&bytes, 9), bytes.bytes, source);
+}
+
 static void print_row(const struct rss_row *row, const struct memory_snapshot *snapshot, FILE *out)
 {
-    struct formatted bytes = signed_count(row->bytes);
-    fprintf(out, "  %-54s %*s  %s", row->text, format_width(&bytes, 17),
+    struct formatted bytes = signed_bytes((double)row->bytes);
+    fprintf(out, "  %-54s %*s  %s", row->text, format_width(&bytes, 9),
             row->source == RSS_NOT_KNOWN ? "?" : bytes.bytes, source_texts[row->source]);
     if (row->source == RSS_BY_RULE) {
         fputc(' ', out);
         format_print(out, snapshot->rounding_rule, FORMAT_WORD_WIDTH);
     }
     if (row->margin >= 0.5)
-        fprintf(out, ", ± %s", format_count(row->margin).bytes);
+        fprintf(out, ", ± %s", format_bytes(row->margin).bytes);
     if (row->kind != MEMORY_UNKNOWN)
-        fprintf(out, ", %s mapping%s",
-                format_count((double)snapshot->parts[row->kind].mappings).bytes,
-                snapshot->parts[row->kind].mappings == 1 ? "" : "s");
+        print_mapped(&snapshot->parts[row->kind], out);
     fputc('\n', out);
 }
 
@@ -92,48 +112,102 @@ static void print_missing(const struct rss_moment *moment, FILE *out)
     uint64_t rss = moment->timeline_bytes;
     const struct estimate_shown total =
         estimate_total(moment->heap, moment->dump, EXPORT_SPACE, false);
-    double live = total.value;
     bool is_counted = total.interval.low == total.interval.high;
-    fprintf(out, "  live blocks, as requested %17s  %s\n", signed_count(llround(live)).bytes,
-            source_texts[is_counted ? RSS_COUNTED : RSS_ESTIMATED]);
+    print_figure(" ", "live blocks, as requested", total.value,
+                 source_texts[is_counted ? RSS_COUNTED : RSS_ESTIMATED], out);
+    fputc('\n', out);
     if (rss > 0) {
-        fprintf(out, "  everything else           %17s  %s\n",
-                signed_count((int64_t)rss - llround(live)).bytes, source_texts[RSS_REMAINDER]);
-        fprintf(out, "= RSS                       %17s  %s\n", format_count((double)rss).bytes,
-                source_texts[RSS_MEASURED]);
+        print_figure(" ", "everything else", (double)rss - total.value, source_texts[RSS_REMAINDER],
+                     out);
+        fputc('\n', out);
+        print_figure("=", "RSS", (double)rss, source_texts[RSS_MEASURED], out);
+        fputc('\n', out);
     } else {
-        fputs("= RSS                                       ?  not in the trace\n", out);
+        fprintf(out, "= %-54s %9s  not in the trace\n", "RSS", "?");
     }
     fputc('\n', out);
     print_note(out, rss_why_no_snapshot);
 }
 
-static void print_text(const struct rss_moment *moment, FILE *out)
+static void print_table(const struct rss_moment *moment, const struct rss_table *table, FILE *out)
+{
+    for (size_t i = 0; i < table->allocator_count; i++)
+        print_row(&table->rows[i], moment->snapshot, out);
+    print_figure("=", "the allocator's memory", (double)table->allocator_bytes, "measured", out);
+    print_mapped(&moment->snapshot->parts[MEMORY_ALLOCATOR], out);
+    fputc('\n', out);
+    for (size_t i = table->allocator_count; i < table->count; i++)
+        print_row(&table->rows[i], moment->snapshot, out);
+    print_figure("=", "RSS", (double)table->rss_bytes, "measured\n", out);
+    print_figure(" ", "the profiler's own memory, not part of it", (double)table->profiler_bytes,
+                 "measured\n", out);
+    print_figure(" ", "swapped out, not part of the RSS", (double)table->swap_bytes, "measured\n\n",
+                 out);
+}
+
+/* Print the table of the moment with the most memory, too, if the process gave much of it back. */
+static void print_most(const struct rss_moment *moment, FILE *out)
+{
+    struct rss_moment most;
+    struct rss_table table;
+    if (!rss_most_of(&most, moment))
+        return;
+    rss_table_of(&table, &most);
+    fprintf(out, "\nThe most that was read, %s before the dump\n\n",
+            format_time(rss_age_seconds(&most)).bytes);
+    print_table(&most, &table, out);
+}
+
+/* Print the callsites whose live blocks are not resident, or keep free memory from the kernel. */
+static void print_sites(const struct rss_moment *moment, const struct report_options *options,
+                        const struct folding *folding, FILE *out)
+{
+    const struct profile_dump *dump = moment->dump;
+    const struct stack_format format = {
+        .profile = moment->profile,
+        .folding = folding,
+        .python_lines = true,
+        .simple = options->simple_names,
+        .columns = stack_format_room(options->columns, SITE_FIGURES_COLUMNS)};
+    if (dump->site_count == 0)
+        return;
+    fputs("\nCallsites with live blocks that are not resident", out);
+    if (dump->piece_bytes > 0)
+        fprintf(out, ", or with free memory around them (in the same %s)",
+                format_bytes((double)dump->piece_bytes).bytes);
+    fputs("\n      live  95 %       resident      free  function < its callers\n", out);
+    for (size_t i = 0; i < dump->site_count && i < SITES_PRINTED; i++) {
+        const struct trace_memory_site *site = &dump->sites[i];
+        struct formatted margin = {"± 0 B"}, around = {"?"};
+        if (site->live_margin >= 0.5)
+            snprintf(margin.bytes, sizeof(margin.bytes), "± %.30s",
+                     format_bytes(site->live_margin).bytes);
+        if (dump->piece_bytes > 0)
+            around = format_bytes(site->free_bytes);
+        fprintf(out, "%10s  %-*s%9s%10s  ", format_bytes(site->live_bytes).bytes,
+                format_width(&margin, 10), margin.bytes,
+                format_bytes(fmax(site->live_bytes - site->absent_bytes, 0)).bytes, around.bytes);
+        stack_format_print_row(&format, (uint32_t)site->callsite, out);
+        fputc('\n', out);
+    }
+}
+
+static void print_text(const struct rss_moment *moment, const struct report_options *options,
+                       const struct folding *folding, FILE *out)
 {
     struct rss_table table;
     format_print(out, moment->process->name, FORMAT_WORD_WIDTH);
-    fprintf(out, " (pid %d), dump %zu of %zu: from the heap to the RSS, in bytes\n\n",
-            moment->process->pid, (size_t)(moment->dump - moment->heap->dumps) + 1,
-            moment->heap->dump_count);
+    fprintf(out, " (pid %d), dump %zu of %zu: from the heap to the RSS\n\n", moment->process->pid,
+            (size_t)(moment->dump - moment->heap->dumps) + 1, moment->heap->dump_count);
     if (moment->snapshot == NULL) {
         print_missing(moment, out);
         return;
     }
     rss_table_of(&table, moment);
-    for (size_t i = 0; i < table.allocator_count; i++)
-        print_row(&table.rows[i], moment->snapshot, out);
-    uint64_t mappings = moment->snapshot->parts[MEMORY_ALLOCATOR].mappings;
-    fprintf(out, "= %-54s %17s  measured, %s mapping%s\n", "the allocator's memory",
-            format_count((double)table.allocator_bytes).bytes, format_count((double)mappings).bytes,
-            mappings == 1 ? "" : "s");
-    for (size_t i = table.allocator_count; i < table.count; i++)
-        print_row(&table.rows[i], moment->snapshot, out);
-    fprintf(out, "= %-54s %17s  measured\n", "RSS", format_count((double)table.rss_bytes).bytes);
-    fprintf(out, "  %-54s %17s  measured\n", "the profiler's own memory, not part of it",
-            format_count((double)table.profiler_bytes).bytes);
-    fprintf(out, "  %-54s %17s  measured\n\n", "swapped out, not part of the RSS",
-            format_count((double)table.swap_bytes).bytes);
+    print_table(moment, &table, out);
     rss_caveats(moment, &table, print_note, out);
+    print_sites(moment, options, folding, out);
+    print_most(moment, out);
 }
 
 /* --- text and JSON --- */
@@ -142,6 +216,9 @@ int report_print_rss(const struct profile *profile, const struct report_options 
                      FILE *out)
 {
     bool any = false;
+    struct folding folding = {0};
+    if (!json && folding_make(&folding, profile) < 0)
+        return -ENOMEM;
     struct json_writer writer = json_begin(out);
     for (uint32_t i = 0; i < profile->process_count; i++) {
         const struct profile_heap *heap = heap_of(profile, i, options);
@@ -161,7 +238,7 @@ int report_print_rss(const struct profile *profile, const struct report_options 
             json_line(&writer);
             rss_write_json(&writer, NULL, &moment);
         } else {
-            print_text(&moment, out);
+            print_text(&moment, options, options->all_frames ? NULL : &folding, out);
         }
     }
     if (json && any) {
@@ -169,5 +246,6 @@ int report_print_rss(const struct profile *profile, const struct report_options 
         json_end_object(&writer);
         fputc('\n', out);
     }
+    folding_clear(&folding);
     return any ? 0 : -ENOENT;
 }

@@ -8,6 +8,7 @@
 
 #include "cli/print/wrap.h"
 #include "compare/first_view.h"
+#include "compare/rss.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
 
@@ -270,33 +271,39 @@ static double peaks_of(const struct profile *profile, uint32_t process, size_t *
     return sum;
 }
 
-/* Return whether a program's name is this one, perhaps with a version: ruby, ruby3.1, ruby-3.1. */
-static bool is_called(const char *program, const char *name)
+static bool has_much_absent(const struct rss_rest *rest)
 {
-    size_t length = strlen(name);
-    const char *version = program + length;
-    return strncmp(program, name, length) == 0 && version[strspn(version, "0123456789.-")] == '\0';
+    return rest->has_absent && rest->absent_bytes > REST_OF_RSS_BYTES &&
+           rest->absent_bytes > rest->live_bytes / 3;
 }
 
-/* Run times with heaps of their own, and the tool that shows them. */
-static const char *tool_of(const struct profile_process *process)
+/* Print how much of the live memory is not resident. */
+static void print_absent(const struct printer *printer, const struct rss_rest *rest)
 {
-    static const struct {
-        const char *name, *words;
-    } tools[] = {
-        {"node", "of V8's heap, node --heap-prof"},
-        {"nodejs", "of V8's heap, node --heap-prof"},
-        {"java", "of Java's heap, jcmd PID GC.class_histogram"},
-        {"ruby", "of Ruby's objects, its ObjectSpace"},
-    };
-    for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++)
-        if (is_called(process->name, tools[i].name))
-            return tools[i].words;
-    return NULL;
+    fprintf(printer->out,
+            ". Of %s live in malloc's heap, %s was in pages that were never touched, or are "
+            "swapped out",
+            format_bytes(rest->live_bytes).bytes, format_bytes(rest->absent_bytes).bytes);
 }
 
-/* Print what part of the resident memory the heaps are. That was read a few times a second, and may
- * have been more between: the part is at most so much. */
+/* Print what else was resident, with the tool for it. */
+static void print_parts(const struct printer *printer, const struct rss_rest *rest)
+{
+    fprintf(printer->out, ". Of %s that were read, ", format_bytes((double)rest->rss_bytes).bytes);
+    for (size_t i = 0; i < rest->count; i++) {
+        const struct rss_rest_part *part = &rest->parts[i];
+        fprintf(printer->out, "%s%s", i > 0 ? ", " : "", format_bytes(part->bytes).bytes);
+        if (part->margin >= 0.5)
+            fprintf(printer->out, " ± %s", format_bytes(part->margin).bytes);
+        fprintf(printer->out, "%s %s", i > 0 ? "" : " is", part->words);
+        if (part->tool != NULL)
+            fprintf(printer->out, " (%s)", part->tool);
+    }
+    fputs("; report --rss has all", printer->out);
+}
+
+/* Print what part of the resident memory the heaps are: if that is known by readings only, which
+ * come a few times a second, at most so much. */
 static void print_resident(const struct printer *printer)
 {
     const struct profile_heap *heap = printer->heap;
@@ -305,17 +312,38 @@ static void print_resident(const struct printer *printer)
     size_t heaps;
     double rss = (double)resident.bytes;
     double peaks = peaks_of(printer->profile, heap->process, &heaps);
-    if (peaks > rss || peaks < 0.5 || printer->dump != &heap->dumps[heap->dump_count - 1])
+    if (rss == 0 || peaks < 0.5 || printer->dump != &heap->dumps[heap->dump_count - 1])
         return;
-    fprintf(printer->out, "Resident memory reached at least %s, of which the %s%s is at most %s",
-            format_bytes(rss).bytes, heaps > 1 ? "sum of the heaps' peaks" : "heap's peak",
-            heap->status.from_startup ? "" : " since the profile began",
-            format_share(100 * peaks / rss).bytes);
-    if (rss - peaks > REST_OF_RSS_BYTES && peaks < rss * 2 / 3) {
+    const struct rss_moment moment = rss_moment_of(printer->profile, heap, printer->dump, 0);
+    struct rss_rest rest;
+    bool has_rest = rss_rest_of(&rest, &moment), is_much;
+    bool is_absent = has_rest && has_much_absent(&rest);
+    const char *whose = heaps > 1 ? "sum of the heaps' peaks" : "heap's peak";
+    /* A peak between readings says nothing of the resident memory then. */
+    if (peaks > rss && resident.is_at_least && !is_absent)
+        return;
+    fputs("Resident memory ", printer->out);
+    if (!heap->status.from_startup && rss > (double)resident.first_bytes)
+        fprintf(printer->out, "grew by %s to ",
+                format_bytes(rss - (double)resident.first_bytes).bytes);
+    else
+        fputs("reached ", printer->out);
+    fprintf(printer->out, "%s%s, ", resident.is_at_least ? "at least " : "",
+            format_bytes(rss).bytes);
+    if (peaks > rss)
+        fprintf(printer->out, "less than the %s, %s", whose, format_bytes(peaks).bytes);
+    else
+        fprintf(printer->out, "of which the %s%s is at most %s", whose,
+                heap->status.from_startup ? "" : " since the profile began",
+                format_share(100 * peaks / rss).bytes);
+    is_much = (rss - peaks > REST_OF_RSS_BYTES && peaks < rss * 2 / 3) ||
+              (rest.bytes > REST_OF_RSS_BYTES && rest.bytes > (double)rest.rss_bytes / 3);
+    if (is_absent)
+        print_absent(printer, &rest);
+    if (is_much && has_rest && rest.count > 0)
+        print_parts(printer, &rest);
+    else if (is_much)
         fputs("; report --rss shows what the rest is for", printer->out);
-        if (tool_of(process) != NULL)
-            fprintf(printer->out, " and, %s shows more", tool_of(process));
-    }
     fputs(".\n", printer->out);
 }
 

@@ -20,6 +20,7 @@ const HEIGHT = 220; // of the plot, in pixels
 /** Of each kind, on the light and the dark ground: Okabe and Ito's palette, and greys. */
 const KIND_COLOURS: Record<string, [light: string, dark: string]> = {
   allocator: ["#56b4e9", "#22638e"],
+  other_heaps: ["#0072b2", "#7fb2e5"],
   anonymous: ["#e69f00", "#a87400"],
   thread_stacks: ["#009e73", "#00795a"],
   main_stack: ["#8fd3bd", "#4d9883"],
@@ -71,7 +72,7 @@ function memorySentences(moment: MemoryMoment): string[] {
   const sentences = [`The process has ${bytesInWords(rss)} in memory. The allocator holds ${bytesInWords(held)} of it` +
     `${live ? `; the live blocks are ${rowInWords(live)}, as requested` : ""}.`];
   if (rest && rest.bytes !== null && rest.bytes > 0)
-    sentences.push(`${rowInWords(rest)} of the allocator's memory is in free lists, lost to fragmentation, or was not profiled.`);
+    sentences.push(`${rowInWords(rest)} of the allocator's memory is the rest: ${rest.words}.`);
   const largest = others.reduce<MemoryRow | null>((best, one) => ((one.bytes ?? 0) > (best?.bytes ?? 0) ? one : best), null);
   if (largest && largest.bytes !== null)
     sentences.push(`The largest part outside of the allocator: ${largest.words}, ${bytesInWords(largest.bytes)}.`);
@@ -326,7 +327,7 @@ function Unknown({ answer, place, dump }: { answer: ProcessMemory; place: Place;
     <div class="memory-unknown" role="status">
       <h2>The parts of the memory are unknown at this dump</h2>
       <p>{answer.why}</p>
-      <p>Live blocks: {figureInWords(place.heap.dumps[dump]?.space ?? null, false)}. Resident: {rss > 0 ? bytesInWords(rss) : "unknown"}.</p>
+      <p>Live blocks: {figureInWords(place.heap.dumps[dump]?.space ?? null, false)}. Resident: {rss !== null ? bytesInWords(rss) : "unknown"}.</p>
     </div>
   );
 }

@@ -200,7 +200,7 @@ export interface MemoryRow {
 /** The table of `report --rss` at a dump; without the optional members if it is not known. */
 export interface MemoryMoment {
   dump: number; // from 1
-  timeline_rss_bytes: number; // 0: unknown
+  timeline_rss_bytes: number | null; // null: unknown
   known: boolean;
   allocator?: string | null;
   allocator_rows?: MemoryRow[];
