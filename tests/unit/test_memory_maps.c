@@ -178,7 +178,8 @@ static void readings_of_growth(void **state)
     /* One that has doubled is read sooner. */
     assert_false(memory_watch_has_grown(&watch, 4, 84 * mib));
     assert_true(memory_watch_has_grown(&watch, 4, 85 * mib));
-    /* One that has changed and stands still is read, once its counters did not change for a while. */
+    /* One that has changed and stands still is read, once its counters did not change for a while.
+     */
     assert_false(memory_watch_has_settled(&watch, 1, 20 * mib, 0));
     watch.seen_us -= 99000;
     assert_false(memory_watch_has_settled(&watch, 1, 10 * mib, 0));
@@ -249,6 +250,23 @@ static void pages_of_zeros(void **state)
     memory_maps_clear(&maps);
 }
 
+/* A block above our ring is the program's; the .bss of our library is ours. */
+static void beside_ours(void **state)
+{
+    (void)state;
+    struct memory_part parts[MEMORY_KINDS];
+    struct memory_maps maps =
+        maps_of("10000-20000 rw-s 00000000 00:01 9   /memfd:heapprofd-ring (deleted)\nRss: 16 kB\n"
+                "20000-40000 rw-p 00000000 00:00 0 \nRss: 32 kB\n"
+                "50000-51000 rw-p 00004000 fe:00 12       /usr/lib/libheapprofd_preload.so\n"
+                "Rss: 4 kB\n"
+                "51000-60000 rw-p 00000000 00:00 0 \nRss: 8 kB\n");
+    memory_maps_sum(&maps, parts);
+    assert_int_equal(parts[MEMORY_ANONYMOUS].rss_bytes, 32 * 1024);
+    assert_int_equal(parts[MEMORY_PROFILER].rss_bytes, 28 * 1024);
+    memory_maps_clear(&maps);
+}
+
 static void huge_pages(void **state)
 {
     (void)state;
@@ -294,11 +312,17 @@ static void rows_add_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_by_name),          cmocka_unit_test(kinds_by_neighbours),
-        cmocka_unit_test(allocations_carved_out), cmocka_unit_test(invalid_lists),
-        cmocka_unit_test(sizes_of_allocators),    cmocka_unit_test(rows_add_up),
-        cmocka_unit_test(readings_of_growth),     cmocka_unit_test(memory_in_no_heap),
-        cmocka_unit_test(pages_of_zeros),         cmocka_unit_test(huge_pages),
+        cmocka_unit_test(kinds_by_name),
+        cmocka_unit_test(kinds_by_neighbours),
+        cmocka_unit_test(allocations_carved_out),
+        cmocka_unit_test(invalid_lists),
+        cmocka_unit_test(sizes_of_allocators),
+        cmocka_unit_test(rows_add_up),
+        cmocka_unit_test(readings_of_growth),
+        cmocka_unit_test(memory_in_no_heap),
+        cmocka_unit_test(pages_of_zeros),
+        cmocka_unit_test(huge_pages),
+        cmocka_unit_test(beside_ours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

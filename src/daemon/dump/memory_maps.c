@@ -58,7 +58,8 @@ static struct memory_map map_of(const struct process_map *from)
                              .is_shmem = begins_with(from->path, "/memfd:")};
     map.is_arena = map.kind == MEMORY_ALLOCATOR;
     map.is_anonymous = map.is_arena || map.kind == MEMORY_ANONYMOUS;
-    map.file_is_written = map.kind == MEMORY_FILES_CLEAN && map.writable && !from->shared;
+    map.file_is_written = (map.kind == MEMORY_FILES_CLEAN || map.kind == MEMORY_PROFILER) &&
+                          map.writable && !from->shared;
     return map;
 }
 
@@ -213,10 +214,8 @@ void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes)
                  map->end - before->start <= stack_limit_bytes)
             map->kind = MEMORY_THREAD_STACKS;
         else if (map->unnamed && map->writable && before != NULL && before->file_is_written)
-            map->kind = MEMORY_FILES_WRITTEN;
-        else if (map->unnamed && map->writable && before != NULL &&
-                 before->kind == MEMORY_PROFILER && !before->ours)
-            map->kind = MEMORY_PROFILER; /* its .bss */
+            map->kind = before->kind == MEMORY_PROFILER ? MEMORY_PROFILER
+                                                        : MEMORY_FILES_WRITTEN; /* its .bss */
         if (map->is_arena)
             map->kind = MEMORY_ALLOCATOR;
     }
