@@ -424,6 +424,28 @@ def test_each_dump():
             check(table.process["profiler_bytes"] > 0, "the profiler's own memory is missing")
 
 
+def test_attached():
+    """The memory of a process that ran before is its own, also what lies beside the profiler's ring."""
+    with scene() as (daemon, directory):
+        process = subprocess.Popen([program("resident"), "shrunk"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            process.stdout.readline()
+            truth = smaps_of(process.pid)["Rss:"]
+            output = os.path.join(directory, "o")
+            session = Session(daemon, output, "-p", str(process.pid), "-c", "300")
+            wait_for("two dumps", lambda: dumps_of(output) >= 2)
+            session.end()
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stdout.close()
+        table = Table(output)
+        check(abs(table.process["rss_bytes"] - truth) < MIB, f"{table.process['rss_bytes']:,}, before the profile {truth:,}")
+        text = report_of(output, "--rss")
+        check("allocations from before the profile share one row" in text, f"{text!r}")
+
+
 def test_between_dumps():
     """A process that ends by itself has the last snapshot that was taken while it ran, without any dump."""
     with tempfile.TemporaryDirectory(prefix="test-") as directory:
