@@ -7,9 +7,11 @@
 
 #include "util/array.h"
 #include "util/heartbeat.h"
+#include "util/keyed_hash.h"
 
 #define DEVIATIONS 1.96 /* 95 % of a normal distribution */
 #define INTERVALS_OF_PIECE 64u
+#define HALVINGS_MAX 32u
 /* Less is not worth a row. */
 #define WORTH_BYTES (64u << 10)
 
@@ -21,10 +23,30 @@ uint64_t memory_sites_piece_bytes(uint64_t interval_bytes, uint64_t page_bytes)
     return piece;
 }
 
+static bool is_taken(const struct memory_sites *sites, uint64_t piece)
+{
+    return sites->halvings == 0 || keyed_hash(piece) >> (64 - sites->halvings) == 0;
+}
+
+/* Halve the part of the pieces that is taken, all blocks of a piece or none. */
+static void halve(struct memory_sites *sites)
+{
+    size_t count = 0;
+    sites->halvings++;
+    for (size_t i = 0; i < sites->count; i++)
+        if (is_taken(sites, sites->blocks[i].piece))
+            sites->blocks[count++] = sites->blocks[i];
+    sites->count = count;
+}
+
 void memory_sites_add(struct memory_sites *sites, const struct memory_site_block *block)
 {
     sites->visited++;
-    if (sites->count < MEMORY_SITE_BLOCKS_MAX)
+    if (!is_taken(sites, block->piece))
+        return;
+    if (sites->count >= MEMORY_SITE_BLOCKS_MAX && sites->halvings < HALVINGS_MAX)
+        halve(sites);
+    if (sites->count < MEMORY_SITE_BLOCKS_MAX && is_taken(sites, block->piece))
         (void)ARRAY_ADD(&sites->blocks, &sites->count, &sites->capacity, *block);
 }
 
@@ -43,7 +65,8 @@ static int by_piece(const void *left_pointer, const void *right_pointer)
 static int by_figures(const void *left_pointer, const void *right_pointer)
 {
     const struct memory_site_block *left = left_pointer, *right = right_pointer;
-    return (left->figures > right->figures) - (left->figures < right->figures);
+    int order = (left->figures > right->figures) - (left->figures < right->figures);
+    return order != 0 ? order : by_piece(left, right);
 }
 
 static int by_size(const void *left_pointer, const void *right_pointer)
@@ -56,31 +79,38 @@ static int by_size(const void *left_pointer, const void *right_pointer)
 
 /* Replace what the blocks of a piece take by what is free around them. Return false if it is
  * unknown how much of the piece is resident. */
-static bool divide_piece(struct memory_site_block *blocks, size_t count, double scale,
-                         double resident)
+static bool divide_piece(struct memory_site_block *blocks, size_t count, double resident)
 {
     double taken = 0;
     for (size_t i = 0; i < count; i++)
-        taken += blocks[i].taken * scale;
+        taken += blocks[i].is_large ? 0 : blocks[i].taken;
     double free_bytes = fmax(resident - taken, 0);
     for (size_t i = 0; i < count; i++)
-        blocks[i].taken = taken > 0 ? free_bytes * blocks[i].taken / taken : 0;
+        blocks[i].taken =
+            taken > 0 && !blocks[i].is_large ? free_bytes * blocks[i].taken / taken : 0;
     return resident >= 0;
 }
 
+static bool has_small(const struct memory_site_block *blocks, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!blocks[i].is_large)
+            return true;
+    return false;
+}
+
 /* Return whether the free memory around blocks is known. */
-static bool divide(struct memory_sites *sites, double scale, memory_sites_resident *resident,
-                   void *context)
+static bool divide(struct memory_sites *sites, memory_sites_resident *resident, void *context)
 {
     bool is_known = true;
     qsort(sites->blocks, sites->count, sizeof(*sites->blocks), by_piece);
-    for (size_t first = 0, end; first < sites->count; first = end) {
-        uint64_t piece = sites->blocks[first].piece;
-        for (end = first; end < sites->count && sites->blocks[end].piece == piece;)
+    for (size_t first = 0, end; first < sites->count && is_known; first = end) {
+        struct memory_site_block *blocks = &sites->blocks[first];
+        for (end = first; end < sites->count && sites->blocks[end].piece == blocks->piece;)
             end++;
         heartbeat_send();
-        double bytes = piece != 0 && is_known ? resident(context, piece) : 0;
-        is_known &= divide_piece(&sites->blocks[first], end - first, scale, bytes);
+        double bytes = has_small(blocks, end - first) ? resident(context, blocks->piece) : 0;
+        is_known = divide_piece(blocks, end - first, bytes);
     }
     return is_known;
 }
@@ -104,21 +134,29 @@ void memory_sites_find(struct memory_sites *sites, bool with_free, memory_sites_
     *found = (struct memory_sites_found){.piece_bytes = sites->piece_bytes};
     if (sites->count == 0)
         return;
-    bool has_free = with_free && divide(sites, scale, resident, context);
+    bool has_free = with_free && divide(sites, resident, context);
     qsort(sites->blocks, sites->count, sizeof(*sites->blocks), by_figures);
     struct trace_memory_site site = {.callsite = sites->blocks[0].figures};
+    double of_piece = 0;
     for (size_t i = 0; i < sites->count; i++) {
         const struct memory_site_block *block = &sites->blocks[i];
-        if (block->figures != site.callsite) {
-            keep(found, site);
-            site = (struct trace_memory_site){.callsite = block->figures};
-        }
+        bool is_last = i + 1 == sites->count || block[1].figures != block->figures;
         site.live_bytes += block->live * scale;
         site.live_margin += block->count_variance * scale;
         site.absent_bytes += block->absent * scale;
-        site.free_bytes += has_free ? block->taken : 0;
+        site.free_bytes += has_free ? block->taken * scale : 0;
+        of_piece += block->live;
+        if (is_last || block[1].piece != block->piece) {
+            /* That of the choice of pieces, each with the probability 1 / scale. */
+            site.live_margin += scale * (scale - 1) * of_piece * of_piece;
+            of_piece = 0;
+        }
+        if (is_last) {
+            keep(found, site);
+            site =
+                (struct trace_memory_site){.callsite = i + 1 < sites->count ? block[1].figures : 0};
+        }
     }
-    keep(found, site);
-    if (!with_free || !has_free)
+    if (!has_free)
         found->piece_bytes = 0;
 }

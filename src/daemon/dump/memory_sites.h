@@ -10,15 +10,21 @@
 #ifndef HEAPPROFD_DAEMON_DUMP_MEMORY_SITES_H
 #define HEAPPROFD_DAEMON_DUMP_MEMORY_SITES_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "trace/heap_dump.h"
 
-/* Live samples of more are a random part of them, which stands for all. */
-#define MEMORY_SITE_BLOCKS_MAX (1u << 16)
+/* Of more live samples those of a random part of the pieces are taken, which stand for all. */
+#define MEMORY_SITE_BLOCKS_MAX (1u << 14)
 
 /* A live sample. */
 struct memory_site_block {
     uint32_t figures; /* of the ledger: its callsite */
-    uint64_t piece;   /* number; 0: it has its own mapping, or is larger than a piece */
+    uint64_t piece;   /* number */
+    bool
+        is_large; /* it has its own mapping, or is larger than a piece: nothing is free around it */
     double live, taken, absent;
     double count_variance;
 };
@@ -26,6 +32,7 @@ struct memory_site_block {
 struct memory_sites {
     struct memory_site_block *blocks;
     size_t count, capacity, visited;
+    unsigned halvings; /* of the part of pieces that is taken */
     uint64_t piece_bytes;
 };
 

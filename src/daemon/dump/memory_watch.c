@@ -158,8 +158,8 @@ static void survey_mapping(struct survey *survey, const struct ledger_live_sampl
         .count_variance = sample->count_variance * (double)sample->size * (double)sample->size};
     bool known = survey_pages(survey, sample->count, begins, ends, map,
                               is_others && has_own_mapping, &block.absent);
-    if (!has_own_mapping && taken < survey->sites.piece_bytes)
-        block.piece = sample->address / survey->sites.piece_bytes;
+    block.piece = sample->address / survey->sites.piece_bytes;
+    block.is_large = has_own_mapping || taken >= survey->sites.piece_bytes;
     memory_sites_add(&survey->sites, &block);
     if (is_others && !(has_own_mapping && known))
         map->kind = MEMORY_ALLOCATOR;
@@ -338,14 +338,16 @@ static double resident_of(void *context, uint64_t piece)
 }
 
 /* Find callsites, if much of their memory is not resident, or much of the allocator's is free. */
-static void find_sites(struct memory_watch *watch, struct survey *survey)
+static void find_sites(struct memory_watch *watch, struct survey *survey, bool has_all)
 {
     const struct memory_snapshot *snapshot = survey->snapshot;
     double held = (double)snapshot->parts[MEMORY_ALLOCATOR].rss_bytes;
     double absent = snapshot->untouched_bytes + snapshot->swapped_bytes;
     double free_bytes = held - snapshot->live_bytes - snapshot->rounding_bytes + absent;
-    bool with_free = free_bytes > SITES_BYTES && free_bytes > held / 4;
+    /* Of a part of the samples it is unknown what else is live around each. */
+    bool with_free = has_all && free_bytes > SITES_BYTES && free_bytes > held / 4;
     watch->sites = (struct memory_sites_found){0};
+    survey->reads_left = READS_MAX;
     if (!snapshot->pages_unknown && (with_free || absent > SITES_BYTES))
         memory_sites_find(&survey->sites, with_free, resident_of, survey, &watch->sites);
 }
@@ -462,7 +464,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
     bool is_glibc = survey.rule != NULL && survey.rule == usable_size_rule_of("libc.so.6");
     memory_maps_classify(&survey.maps, stack_limit_of(pid));
-    scale(&survey, ledger, ledger_live_visit(ledger, 0, SAMPLES_MAX, survey_sample, &survey));
+    double part = ledger_live_visit(ledger, 0, SAMPLES_MAX, survey_sample, &survey);
+    scale(&survey, ledger, part);
     survey_others(&survey, ledger);
     if (is_glibc)
         count_arenas(&survey);
@@ -486,7 +489,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
         watch->sums = sums;
         watch->has_last = true;
         note_most(watch, &snapshot);
-        find_sites(watch, &survey);
+        find_sites(watch, &survey, part == 1);
     }
     memory_maps_clear(&survey.maps);
     memory_sites_clear(&survey.sites);
