@@ -462,7 +462,7 @@ static void resolve_sites(struct builder *builder, struct builder_sequence *sequ
                           struct trace_heap_dump *status)
 {
     struct trace_memory_site *sites = (struct trace_memory_site *)status->sites;
-    size_t count = status->site_count;
+    size_t count = builder->as_in_trace ? 0 : status->site_count;
     status->site_count = 0;
     for (size_t i = 0; i < count && builder->error == 0; i++) {
         uint32_t callsite = builder_resolve(builder, sequence, sites[i].callsite);
