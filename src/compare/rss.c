@@ -192,9 +192,10 @@ static void arenas_caveat(const struct rss_moment *moment, const struct rss_tabl
     if (!rss_arenas_hold_much(moment, table))
         return;
     snprintf(text, sizeof(text),
-             "%s of the C library's arenas hold %s, of which %s at most is free%s: "
+             "%s %s, of which %s at most is free%s: "
              "malloc_trim(0), a call in the program, gives whole free pages back%s.",
-             snapshot->arenas == 1 ? "The mapping" : "The mappings",
+             snapshot->arenas == 1 ? "The C library's arena holds"
+                                   : "The mappings of the C library's arenas hold",
              format_bytes((double)snapshot->arenas_rss_bytes).bytes,
              format_bytes(fmin((double)rest, (double)snapshot->arenas_rss_bytes)).bytes,
              moment->heap->status.from_startup ? "" : " or from before the profile",
@@ -367,8 +368,11 @@ static void describe_arenas(const struct rss_moment *moment, const struct rss_ta
         snprintf(part->words, sizeof(part->words), "free%s in the allocator's memory", earlier);
         return;
     }
-    snprintf(part->words, sizeof(part->words), "free%s in the %.0f mapping%s of glibc's arenas",
-             earlier, (double)arenas, arenas == 1 ? "" : "s");
+    if (arenas == 1)
+        snprintf(part->words, sizeof(part->words), "free%s in glibc's arena", earlier);
+    else
+        snprintf(part->words, sizeof(part->words), "free%s in the %.0f mappings of glibc's arenas",
+                 earlier, (double)arenas);
     part->tool = arenas > ARENAS_FEW ? "MALLOC_ARENA_MAX, malloc_trim" : "malloc_trim";
 }
 
