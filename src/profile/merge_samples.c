@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/live_times.h"
 #include "profile/profile_owner.h"
 
 /* The samples of one callsite in a dump, by callsite. */
@@ -81,6 +82,7 @@ merge_samples(struct profile *profile, const struct profile_dump *dump, const st
     struct profile_part *parts =
         profile_merge_memory(profile, (size_t)of->parts + of->count, sizeof(*parts));
     uint32_t left = of->count;
+    struct live_times_sum times = {0};
     if (sum == NULL || parts == NULL)
         return NULL;
     *sum = (struct profile_sample){
@@ -90,9 +92,18 @@ merge_samples(struct profile *profile, const struct profile_dump *dump, const st
         if (sample->callsite != sum->callsite)
             continue;
         add_figures(sum, sample);
+        live_times_sum_add(&times, sample);
         sum->part_count += add_parts(parts + sum->part_count, sample, of->tagged);
         left--;
     }
+    if (times.unknown || times.times.slice_ms == 0)
+        return sum;
+    struct profile_times *kept =
+        profile_merge_memory(profile, profile_times_bytes(&times.times), 1);
+    if (kept == NULL)
+        return NULL;
+    profile_times_keep(&times.times, kept);
+    sum->times = kept;
     return sum;
 }
 

@@ -171,7 +171,8 @@ static void begin_part(struct dump *dump, const struct dump_part *part,
                                              .context = context_id(dump, tag.context)};
 }
 
-static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample *sample)
+static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample *sample,
+                      struct trace_live_times *times)
 {
     for (size_t i = 0; i < count; i++) {
         const struct dump_part *part = &dump->parts[i];
@@ -185,9 +186,11 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         trace_peak_figures_add(&thread->peak, &figures.peak);
         trace_figures_add(&sample->figures, &figures.sums);
         trace_peak_figures_add(&sample->peak, &figures.peak);
+        dump_times_add(&dump->times, part->figures, figures.heap, times);
         dump_count_work(dump, WORK_OF_THREAD);
     }
     sample->threads = dump->threads;
+    sample->times = times->slice_ms != 0 ? times : NULL;
 }
 
 static int write_samples(struct dump *dump)
@@ -197,10 +200,11 @@ static int write_samples(struct dump *dump)
         if (dump->first_rows[callstack] == 0)
             continue;
         struct trace_heap_sample sample = {.callstack = callstack};
+        struct trace_live_times times = {0};
         ssize_t count = take_parts(dump, callstack);
         if (count < 0)
             return (int)count;
-        sum_parts(dump, (size_t)count, &sample);
+        sum_parts(dump, (size_t)count, &sample, &times);
         code = trace_writer_dump_sample(dump->writer, &sample);
         dump_count_work(dump, WORK_OF_ROW);
     }
@@ -400,6 +404,10 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
                         .tree = ledger_callsites(ledger),
                         .request = request};
     int code = allocate_ids(&dump);
+    /* Now, before a pause lets events in: they are of the snapshot's moment. */
+    if (code == 0)
+        code = dump_times_take(&dump.times, ledger,
+                               request->status.timestamp_ns / 1000000 - request->start_ms);
     if (code == 0) {
         dump_names_find(&dump);
         code = write_heaps(&dump);
@@ -408,6 +416,7 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
     }
     ledger_snapshot_release(ledger, snapshot);
     dump_stacks_clear(&dump);
+    dump_times_clear(&dump.times);
     free(dump.next_of_heap);
     free(dump.types);
     free(dump.contexts);

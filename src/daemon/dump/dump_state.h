@@ -2,11 +2,13 @@
 /*
  * The inside of a dump, which its three parts share: dump_names.c finds names of functions,
  * dump_stacks.c makes callstacks from the ledger's nodes, dump.c writes heaps and figures.
+ * dump_times.c has the times of what is live.
  */
 #ifndef HEAPPROFD_DAEMON_DUMP_DUMP_STATE_H
 #define HEAPPROFD_DAEMON_DUMP_DUMP_STATE_H
 
 #include "daemon/dump/dump.h"
+#include "daemon/dump/dump_times.h"
 #include "daemon/processes/diagnosis.h"
 #include "util/hash_index.h"
 #include "util/id_map.h"
@@ -96,6 +98,7 @@ struct dump {
     size_t part_capacity;
     struct trace_thread_figures *threads;
     size_t thread_capacity;
+    struct dump_times times;
 };
 
 /* Count work, and call `pause` once enough is done. The ledger's arrays may move then. */

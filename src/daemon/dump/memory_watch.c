@@ -201,6 +201,8 @@ static void survey_others(struct survey *survey, struct ledger *ledger)
     for (size_t i = 1; i < count; i++) {
         survey->others_live_bytes = survey->others_live_variance = 0;
         double part = ledger_live_visit(ledger, i, SAMPLES_MAX, survey_other, survey);
+        if (part == 0)
+            continue;
         survey->snapshot->others_live_bytes += survey->others_live_bytes / part;
         survey->snapshot->others_live_variance += survey->others_live_variance / part;
     }

@@ -154,13 +154,15 @@ double ledger_live_bytes(const struct ledger *ledger);
 /* A live sample of a heap, and what it stands for. */
 struct ledger_live_sample {
     uint64_t address, size;
-    double count, count_variance;
+    double bytes, count, count_variance;
+    uint64_t time_ms; /* when it was allocated */
     uint32_t figures; /* those that it is counted in */
 };
 typedef void ledger_live_visitor(void *context, const struct ledger_live_sample *sample);
 
 /* Visit the live samples of a heap (0: malloc's). If they are more than `most`, stop after a random
- * part of them. Return the visited part, 0 < part <= 1. */
+ * part of them. Return the visited part, 0 < part <= 1; or 0 if they are unknown: those of ranges
+ * are not in a table. */
 double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
                          ledger_live_visitor *visitor, void *context);
 

@@ -269,10 +269,17 @@ static void visit_sample(void *context, uint64_t key, const struct live_sample *
     uint64_t size = live_table_size(visit->table, sample->size);
     uint16_t interval = visit->ledger->figures.items[sample->figures].interval;
     const struct weight *weight = ledger_weight(visit->ledger, size, interval);
-    struct worth worth =
-        calibration_worth(visit->calibration, weight, (double)size, live_sample_time(sample));
-    struct ledger_live_sample found = {key, size, worth.all.count, weight->count_variance,
-                                       sample->figures};
+    uint64_t time_ms = live_sample_time(sample);
+    struct worth worth = calibration_worth(visit->calibration, weight, (double)size, time_ms);
+    struct ledger_live_sample found = {
+        .address = key,
+        .size = size,
+        .bytes = worth.all.bytes,
+        .count = worth.all.count,
+        .count_variance = weight->count_variance,
+        .time_ms = time_ms,
+        .figures = sample->figures,
+    };
     visit->visitor(visit->context, &found);
 }
 
@@ -287,8 +294,8 @@ double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
     struct visit visit = {ledger, live_of(ledger, heap), &ledger->heaps[heap].calibration, visitor,
                           context};
     size_t visited = 0;
-    if (visit.table == NULL)
-        return 1;
+    if (visit.table == NULL || ledger->ranges[heap] != NULL)
+        return 0;
     /* A hash of the address chooses the segment, so the first segments are a random part. */
     for (unsigned i = 0; i < LIVE_TABLE_SEGMENTS; i++) {
         visited += live_table_visit(visit.table, i, visit_sample, &visit);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profile/builder/builder.h"
+#include "profile/live_times.h"
 #include "profile/rollup.h"
 #include "util/array.h"
 
@@ -158,6 +159,21 @@ static int gather_parts(struct builder *builder, const struct profile_sample *sa
     return 0;
 }
 
+/* Give a sample the times of a sum, if they are known. */
+static int own_times(struct builder *builder, struct profile_sample *sample,
+                     const struct live_times_sum *sum)
+{
+    sample->times = NULL;
+    if (sum->unknown || sum->times.slice_ms == 0)
+        return 0;
+    struct profile_times *kept = builder_memory(builder, profile_times_bytes(&sum->times));
+    if (kept == NULL)
+        return builder->error;
+    profile_times_keep(&sum->times, kept);
+    sample->times = kept;
+    return 0;
+}
+
 /* Sum up a chain in its first sample. */
 static int sum_chain(struct builder *builder, struct pending_dump *pending,
                      const struct sample_place *places, size_t first)
@@ -165,6 +181,8 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
     struct profile_sample *sum = &pending->samples[first];
     *sum = *pending_sample(pending, first);
     size_t parts = sum->part_count;
+    struct live_times_sum times = {0};
+    live_times_sum_add(&times, sum);
     if (gather_parts(builder, sum, 0) < 0)
         return builder->error;
     for (uint32_t at = places[first].next; at != 0; at = places[at - 1].next) {
@@ -172,13 +190,14 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
         trace_figures_add(&sum->figures, &more->figures);
         trace_peak_figures_add(&sum->peak, &more->peak);
         sum->tagged |= more->tagged;
+        live_times_sum_add(&times, more);
         if (gather_parts(builder, more, parts) < 0)
             return builder->error;
         parts += more->part_count;
     }
     sum->part_count = merge_parts(builder->parts, parts);
     sum->parts = builder->parts;
-    return 0;
+    return own_times(builder, sum, &times);
 }
 
 /* Return whether two parts are equal. Different padding may make equal figures differ, which only
@@ -195,7 +214,7 @@ static bool is_same_sample(const struct profile_sample *one, const struct profil
 {
     bool same = memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
                 memcmp(&one->peak, &other->peak, sizeof(one->peak)) == 0 &&
-                one->tagged == other->tagged && one->part_count == other->part_count;
+                profile_times_are_same(one->times, other->times) && one->tagged == other->tagged && one->part_count == other->part_count;
     for (uint32_t i = 0; i < one->part_count && same; i++)
         same = is_same_part(&one->parts[i], &other->parts[i], one->tagged);
     return same;

@@ -4,7 +4,10 @@
 
 #include "pb_field_numbers.h"
 #include "profile/builder/builder.h"
+#include "profile/live_times.h"
 #include "util/array.h"
+
+#define TIME_MS_MAX (UINT64_C(1) << 38) /* eight years */
 
 /* --- figures --- */
 
@@ -127,11 +130,56 @@ static void take_single(struct pending_dump *dump, struct profile_sample *sample
     origin->is_single = true;
 }
 
+/* --- times --- */
+
+struct times_entry {
+    uint64_t slice_ms, oldest_ms;
+    struct proto_span samples, bytes; /* lists; .at == NULL: none */
+};
+
+static const struct proto_member times_members[] = {
+    PROTO_MEMBER(PB_HEAP_LIVE_TIMES_SLICE_MS, struct times_entry, slice_ms),
+    PROTO_MEMBER(PB_HEAP_LIVE_TIMES_OLDEST_MS, struct times_entry, oldest_ms),
+    PROTO_MEMBER(PB_HEAP_LIVE_TIMES_SAMPLES, struct times_entry, samples),
+    PROTO_MEMBER(PB_HEAP_LIVE_TIMES_BYTES, struct times_entry, bytes),
+};
+
+/* Keep the times of a sample. Without a sample in them they are unknown. */
+static int take_times(struct builder *builder, struct profile_sample *sample,
+                      struct proto_span message)
+{
+    struct times_entry entry = {0};
+    struct trace_live_times times = {0};
+    bool any = false;
+    if (proto_read_members(PROTO_MEMBERS(times_members), message, &entry) < 0)
+        return -EBADMSG;
+    for (uint32_t i = 0; i < TRACE_TIME_SLICES && entry.samples.at < entry.samples.end; i++) {
+        uint64_t samples, bytes = 0;
+        if (!proto_read_varint(&entry.samples, &samples) ||
+            (entry.bytes.at < entry.bytes.end && !proto_read_varint(&entry.bytes, &bytes)))
+            return -EBADMSG;
+        times.samples[i] = samples < UINT32_MAX ? (uint32_t)samples : UINT32_MAX;
+        times.bytes[i] = bytes < PROFILE_BYTES_MAX ? (double)bytes : (double)PROFILE_BYTES_MAX;
+        any |= samples > 0;
+    }
+    if (!any || entry.slice_ms == 0 || entry.slice_ms > TIME_MS_MAX ||
+        entry.oldest_ms > TIME_MS_MAX)
+        return 0;
+    times.slice_ms = entry.slice_ms;
+    times.oldest_ms = entry.oldest_ms;
+    struct profile_times *kept = builder_memory(builder, profile_times_bytes(&times));
+    if (kept == NULL)
+        return builder->error;
+    profile_times_keep(&times, kept);
+    sample->times = kept;
+    return 0;
+}
+
 /* A HeapSample, whose fields mean something only together. */
 struct sample_entry {
     uint64_t callstack; /* id */
     struct profile_sample sample;
-    struct proto_span estimate; /* .at == NULL: none */
+    struct proto_span estimate, times; /* .at == NULL: none */
     double max, max_count;
     bool at_max, part_has_figures;
 };
@@ -146,6 +194,7 @@ static const struct proto_member sample_members[] = {
     COUNTER(SELF_ALLOCATED, sample.figures.allocated_bytes),
     COUNTER(SELF_FREED, sample.figures.freed_bytes),
     MEMBER(ESTIMATE, estimate),
+    MEMBER(LIVE_TIMES, times),
     COUNTER(ALLOC_COUNT, sample.figures.allocated_count),
     COUNTER(FREE_COUNT, sample.figures.freed_count),
     MEMBER(PEAK_BYTES, sample.peak.bytes),
@@ -186,7 +235,7 @@ static int finish_sample(struct builder *builder, struct pending_dump *dump,
     origin->is_single = false;
     if (sample->part_count == 1 && !entry->part_has_figures)
         take_single(dump, sample, origin);
-    return 0;
+    return entry->times.at != NULL ? take_times(builder, sample, entry->times) : 0;
 }
 
 int builder_read_sample(struct builder *builder, struct pending_dump *dump,

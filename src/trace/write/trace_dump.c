@@ -28,8 +28,11 @@ enum part_detail {
 
 /* The size of figures: eleven of 9 bytes, and two counts of at most 11. */
 #define FIGURES_BYTES_MAX 121u
+/* The size of live times: two numbers, and two lists of numbers. */
+#define LIST_BYTES_MAX (TRACE_TIME_SLICES * PROTO_VARINT_BYTES_MAX)
+#define TIMES_BYTES_MAX (2 * PROTO_FIELD_BYTES_MAX + 2 * (8 + LIST_BYTES_MAX))
 /* Limits of the size of a sample without threads, and of each thread. */
-#define SAMPLE_BYTES_MAX 320u
+#define SAMPLE_BYTES_MAX (320u + 12u + TIMES_BYTES_MAX)
 #define THREAD_BYTES_MAX 240u
 
 /* Maximum of parts in one message. The rest goes into further messages. */
@@ -131,6 +134,34 @@ static uint8_t *put_figures(uint8_t *at, const struct trace_figures *figures,
     return proto_field_figure(at, PB_HEAP_FIGURES_LIFETIME_MS_SUM, figures->lifetime_ms_sum);
 }
 
+/* Write a packed list, without the zeros at its end. */
+static uint8_t *put_list(uint8_t *at, uint32_t field, const uint64_t values[TRACE_TIME_SLICES])
+{
+    uint8_t list[LIST_BYTES_MAX], *end = list;
+    size_t count = TRACE_TIME_SLICES;
+    while (count > 0 && values[count - 1] == 0)
+        count--;
+    for (size_t i = 0; i < count; i++)
+        end += proto_encode_varint(end, values[i]);
+    return proto_field_message(at, field, list, (size_t)(end - list));
+}
+
+static uint8_t *put_times(uint8_t *at, const struct trace_live_times *times)
+{
+    uint8_t message[TIMES_BYTES_MAX], *end = message;
+    uint64_t samples[TRACE_TIME_SLICES], bytes[TRACE_TIME_SLICES];
+    for (size_t i = 0; i < TRACE_TIME_SLICES; i++) {
+        samples[i] = times->samples[i];
+        bytes[i] = round_counter(times->bytes[i]);
+    }
+    end = proto_field_uint(end, PB_HEAP_LIVE_TIMES_SLICE_MS, times->slice_ms);
+    end = proto_field_count(end, PB_HEAP_LIVE_TIMES_OLDEST_MS, times->oldest_ms);
+    end = put_list(end, PB_HEAP_LIVE_TIMES_SAMPLES, samples);
+    end = put_list(end, PB_HEAP_LIVE_TIMES_BYTES, bytes);
+    return proto_field_message(at, PB_PROFILE_PACKET_HEAP_SAMPLE_LIVE_TIMES, message,
+                               (size_t)(end - message));
+}
+
 /* Return the number of the peak's samples, or 0 to omit it. Without variance every allocation was
  * sampled, and readers take the count. */
 static uint64_t peak_samples_to_write(const struct trace_peak_figures *peak)
@@ -218,6 +249,8 @@ static void put_sample(struct trace_writer *writer, const struct trace_heap_samp
         at = proto_field_message(at, PB_PROFILE_PACKET_HEAP_SAMPLE_ESTIMATE, figures,
                                  (size_t)(end - figures));
         PUT_PEAK(at, PB_PROFILE_PACKET_HEAP_SAMPLE, &sample->peak);
+        if (sample->times != NULL)
+            at = put_times(at, sample->times);
         entry->length = (size_t)(at - entry->bytes);
     }
     for (size_t i = 0; i < count; i++)

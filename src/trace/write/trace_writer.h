@@ -15,6 +15,7 @@
 
 #include "trace/frame_kind.h"
 #include "trace/heap_dump.h"
+#include "trace/live_times.h"
 #include "trace/trace_figures.h"
 
 #define TRACE_PACKET_BYTES_MAX (500u * 1000u)
@@ -174,6 +175,7 @@ struct trace_heap_sample {
         struct trace_peak_figures peak;
     } * threads;
     size_t thread_count;
+    const struct trace_live_times *times; /* NULL: unknown */
 };
 
 /* Write a dump: begin, any number of samples, end. The writer splits it into packets. */
