@@ -223,16 +223,16 @@ static struct diff_row *row_of(struct work *work, const void *key, size_t length
 }
 
 /* Return the row of all stacks that a line of the table shows alike. */
-static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
+static struct diff_row *row_as_shown(struct work *work, int number, uint32_t callsite,
                                      const struct diff_row *fresh)
 {
-    const struct matching_side *side = &work->matching->sides[atom->side];
-    const struct profile *profile = atom->profile;
-    const struct folding *folding = work->options->foldings[atom->side];
+    const struct matching_side *side = &work->matching->sides[number];
+    const struct profile *profile = fresh->profile;
+    const struct folding *folding = work->options->foldings[number];
     uint64_t key[2 * FOLDING_STEPS_MAX + 2] = {0};
     struct folding_row row;
     size_t used = 0;
-    folding_row_of(folding, profile, atom->callsite, &row);
+    folding_row_of(folding, profile, callsite, &row);
     key[used++] = side->modules[profile->callsites[row.steps[0].callsite].frame];
     for (uint32_t i = 0; i < row.count; i++) {
         const struct folding_step *step = &row.steps[i];
@@ -242,6 +242,15 @@ static struct diff_row *row_as_shown(struct work *work, const struct atom *atom,
     }
     key[used] = row.next != PROFILE_NONE;
     return row_of(work, key, sizeof(key), fresh);
+}
+
+static struct diff_row *row_of_callsite(struct work *work, int side, uint32_t callsite)
+{
+    struct diff_row fresh = {
+        .profile = work->sides[side]->profile, .callsite = callsite, .frame = PROFILE_NONE};
+    const uint64_t *key = &work->matching->sides[side].callsites[callsite];
+    return work->options->as_shown ? row_as_shown(work, side, callsite, &fresh)
+                                   : row_of(work, key, sizeof(*key), &fresh);
 }
 
 static uint64_t frame_number(const void *numbers, uint32_t frame)
@@ -419,15 +428,63 @@ static int add_atom(struct work *work, const struct atom *atom)
         return 0; /* add_by_frames() adds all atoms at once */
     if (work->options->by != DIFF_CALLSITE)
         return add_by_label(work, atom);
-    struct diff_row fresh = {
-        .profile = atom->profile, .callsite = atom->callsite, .frame = PROFILE_NONE};
-    const uint64_t *key = &work->matching->sides[atom->side].callsites[atom->callsite];
-    struct diff_row *row = work->options->as_shown ? row_as_shown(work, atom, &fresh)
-                                                   : row_of(work, key, sizeof(*key), &fresh);
+    struct diff_row *row = row_of_callsite(work, atom->side, atom->callsite);
     if (row == NULL)
         return -ENOMEM;
     add_to_row(work, row, atom);
     return work->options->types && !atom->peak_only ? add_type(work, row, atom) : 0;
+}
+
+/* --- stacks --- */
+
+static int compare_stacks(const void *left, const void *right)
+{
+    const struct diff_stack *a = left, *b = right;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
+    return a->sample->callsite < b->sample->callsite ? -1 : a->sample->callsite > b->sample->callsite;
+}
+
+static int list_side(struct work *work, int side, const struct export_dump *dumps, size_t count)
+{
+    struct diff_pair *pair = work->pair;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < dumps[i].dump->sample_count; j++) {
+            const struct profile_sample *sample = dumps[i].dump->samples[j];
+            struct diff_row *row = row_of_callsite(work, side, sample->callsite);
+            if (row == NULL)
+                return -ENOMEM;
+            pair->stacks[pair->stack_count++] =
+                (struct diff_stack){(size_t)(row - pair->rows), side, sample};
+        }
+    return 0;
+}
+
+static size_t count_samples(const struct export_dump *dumps, size_t count)
+{
+    size_t samples = 0;
+    for (size_t i = 0; i < count; i++)
+        samples += dumps[i].dump->sample_count;
+    return samples;
+}
+
+static int list_stacks(struct work *work)
+{
+    struct diff_pair *pair = work->pair;
+    size_t count = count_samples(pair->before, pair->before_count) +
+                   count_samples(pair->after, pair->after_count);
+    pair->stacks = calloc(count + 1, sizeof(*pair->stacks));
+    if (pair->stacks == NULL || list_side(work, 0, pair->before, pair->before_count) < 0 ||
+        list_side(work, 1, pair->after, pair->after_count) < 0)
+        return -ENOMEM;
+    if (count > 1)
+        qsort(pair->stacks, count, sizeof(*pair->stacks), compare_stacks);
+    for (size_t i = 0; i < count; i++) {
+        struct diff_row *row = &pair->rows[pair->stacks[i].row];
+        if (row->stack_count++ == 0)
+            row->stack_first = i;
+    }
+    return 0;
 }
 
 /* --- the difference --- */
@@ -449,6 +506,8 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
         code = add_atom(work, &work->atoms[i]);
     if (code == 0 && by_frames)
         code = add_by_frames(work);
+    if (code == 0 && work->options->stacks)
+        code = list_stacks(work);
     if (code == 0) {
         order_types(pair);
         code = diff_judge_significance(work->options, pair);
@@ -508,6 +567,7 @@ void diff_free(struct diff *diff)
         free(diff->pairs[i].after);
         free(diff->pairs[i].rows);
         free(diff->pairs[i].types);
+        free(diff->pairs[i].stacks);
     }
     free(diff->pairs);
     free(diff);

@@ -54,6 +54,14 @@ struct diff_options {
      * foldings: of both sides; NULL: nothing is folded. */
     bool as_shown;
     const struct folding *foldings[2];
+    bool stacks; /* by callsite: also the samples of each row */
+};
+
+/* A sample in a row. */
+struct diff_stack {
+    size_t row;
+    int side;
+    const struct profile_sample *sample;
 };
 
 /* The live part of one type in a row. */
@@ -79,7 +87,8 @@ struct diff_row {
     /* Whether a change is beyond chance. In a sampled profile only the total is marked at the peak:
      * samples decide which moment the peak is, and each row's figure depends on that. */
     bool marks[EXPORT_VIEWS];
-    size_t type_first, type_count; /* in diff_pair.types, if asked for */
+    size_t type_first, type_count;   /* in diff_pair.types, if asked for */
+    size_t stack_first, stack_count; /* in diff_pair.stacks, if asked for */
 };
 
 /* A compared heap: one dump on each side, or dumps of several processes. */
@@ -96,6 +105,8 @@ struct diff_pair {
     size_t row_count;
     struct diff_type *types; /* by row */
     size_t type_count;
+    struct diff_stack *stacks; /* by row */
+    size_t stack_count;
     struct diff_row
         total; /* of whole heaps, as reports show them; with a filter, of what it keeps */
 };

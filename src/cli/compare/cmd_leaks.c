@@ -169,22 +169,33 @@ static int open_sources(char *const *arguments, int count, struct compare_source
 
 static int print(const struct request *request, const struct leaks *leaks, struct error *error)
 {
-    struct leaks_written written;
-    int code = 0;
-    if (request->directory != NULL)
-        code = leaks_write_files(leaks, request->directory, request->flame_graph, &written, error);
-    if (code < 0)
-        return code;
     if (request->json)
         leaks_print_json(leaks, stdout);
-    else if (leaks_print_text(leaks, stdout) < 0)
-        return error_set(error, -ENOMEM, "no memory to print the list");
+    else
+        leaks_print_text(leaks, stdout);
     if (fflush(stdout) != 0 || ferror(stdout))
         return error_set(error, -errno, "cannot write the list: %s", strerror(errno));
-    if (request->directory != NULL && written.removed > 0)
+    return 0;
+}
+
+/* Write the files, in which each call stack is an entry. */
+static int write_files(const struct request *request, struct compare_source *before,
+                       struct compare_source *after, struct error *error)
+{
+    struct leaks_options exact = request->leaks;
+    struct leaks_written written;
+    struct leaks leaks;
+    exact.by_stack = true;
+    int code = leaks_make(before, after, &exact, &leaks);
+    if (code < 0)
+        error_set(error, code, "no memory to compare");
+    else
+        code = leaks_write_files(&leaks, request->directory, request->flame_graph, &written, error);
+    if (code == 0 && written.removed > 0)
         format_printf(stderr, "heap_profile: %zu file%s of an earlier run removed from %s\n",
                       written.removed, written.removed == 1 ? "" : "s", request->directory);
-    return 0;
+    leaks_clear(&leaks);
+    return code;
 }
 
 static int find_leaks(const struct request *request, struct compare_source sources[2],
@@ -194,7 +205,8 @@ static int find_leaks(const struct request *request, struct compare_source sourc
     bool whole_stacks = request->json || request->directory != NULL || request->leaks.stacks;
     if (compare_sources_check_size(sources, whole_stacks, error) < 0)
         return error->code;
-    int code = leaks_make(compared ? &sources[0] : NULL, &sources[1], &request->leaks, &leaks);
+    struct compare_source *before = compared ? &sources[0] : NULL;
+    int code = leaks_make(before, &sources[1], &request->leaks, &leaks);
     if (code < 0)
         error_set(error, code, "no memory to compare");
     else if (leaks.heap_count == 0)
@@ -205,7 +217,9 @@ static int find_leaks(const struct request *request, struct compare_source sourc
                                "command line, --pid PID,PID names one of each"
                              : "none has the same name and command line; without "
                                "--match-by-labels, --pid PID,PID names one of each");
-    else
+    else if (request->directory != NULL)
+        code = write_files(request, before, &sources[1], error);
+    if (code == 0)
         code = print(request, &leaks, error);
     leaks_clear(&leaks);
     return code;

@@ -62,10 +62,111 @@ bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
            leaks->heaps[index - 1].process_number != leaks->heaps[index].process_number;
 }
 
-/* The order of heaps: the one that grew most first, or holds most. */
+/* --- trends --- */
+
+/* Measure all rows of a heap by its later dump, and judge which grow. */
+static int judge(const struct leaks *leaks, struct leaks_heap *heap)
+{
+    const struct diff_pair *pair = heap->pair;
+    heap->turnovers = calloc(pair->row_count + 1, sizeof(*heap->turnovers));
+    if (heap->turnovers == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < pair->row_count; i++) {
+        const struct diff_row *row = &pair->rows[i];
+        struct turnover_facts facts = {0};
+        for (size_t j = 0; j < row->stack_count; j++) {
+            const struct diff_stack *stack = &pair->stacks[row->stack_first + j];
+            if (stack->side == 1)
+                turnover_facts_add(&facts, stack->sample);
+        }
+        heap->turnovers[i] =
+            turnover_of(&facts, leaks->after->profile,
+                        pair->after_count > 0 ? &pair->after[0] : NULL, pair->after_count == 1);
+        heap->has_trends |= heap->turnovers[i].kind != TURNOVER_UNKNOWN;
+    }
+    return turnover_judge(heap->turnovers, pair->row_count);
+}
+
+/* Return whether an entry may be a leak. Of live memory, it must grow; of a growth, it must not be
+ * known to end by itself. Two runs differ for other reasons, too. */
+static bool is_leak(const struct leaks *leaks, const struct leaks_heap *heap,
+                    const struct turnover *turnover)
+{
+    if (!heap->has_trends || (leaks->before != NULL && !heap->pair->same_process))
+        return true;
+    if (leaks->before == NULL)
+        return turnover_grows(turnover);
+    return turnover->kind != TURNOVER_TURNS_OVER && turnover->kind != TURNOVER_STAYS;
+}
+
+/* Move the entries that grow to the front, and count the leaks. */
+static int rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
+{
+    struct growth_list *list = &heap->grown;
+    struct growth_entry *ranked = calloc(list->count + 1, sizeof(*ranked));
+    size_t used = 0;
+    if (ranked == NULL)
+        return -ENOMEM;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < list->count; i++) {
+            const struct growth_entry *entry = &list->entries[i];
+            const struct turnover *turnover = leaks_turnover(heap, entry->row);
+            bool is_first = turnover_grows(turnover) && is_leak(leaks, heap, turnover) &&
+                            (leaks->before == NULL || heap->pair->same_process);
+            if (is_first != (pass == 0))
+                continue;
+            ranked[used++] = *entry;
+            heap->growing += is_first ? entry->size : 0;
+            heap->leak_count += is_leak(leaks, heap, turnover);
+        }
+    free(list->entries);
+    list->entries = ranked;
+    return 0;
+}
+
+/* --- stacks --- */
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct row_stack *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? 1 : -1;
+    return left->callsite < right->callsite ? -1 : left->callsite > right->callsite;
+}
+
+struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leaks_heap *heap,
+                                    const struct diff_row *row)
+{
+    const struct diff_stack *from = &heap->pair->stacks[row->stack_first];
+    bool of_growth = leaks->before == NULL || leaks->before->profile == leaks->after->profile;
+    struct leaks_stacks all = {.profile = leaks->after->profile, .of_growth = of_growth};
+    all.stacks = calloc(row->stack_count + 1, sizeof(*all.stacks));
+    size_t used = 0;
+    for (size_t i = 0; i < row->stack_count && all.stacks != NULL; i++) {
+        double live = rollup_live_bytes(&from[i].sample->figures);
+        uint32_t callsite = from[i].sample->callsite;
+        if (from[i].side == 0 && !of_growth)
+            continue;
+        if (used == 0 || all.stacks[used - 1].callsite != callsite)
+            all.stacks[used++] = (struct row_stack){callsite, 0};
+        all.stacks[used - 1].rank += from[i].side == 0 ? -live : live;
+    }
+    for (size_t i = 0; i < used; i++)
+        if (all.stacks[i].rank > 0)
+            all.stacks[all.count++] = all.stacks[i];
+    if (all.count > 1)
+        qsort(all.stacks, all.count, sizeof(*all.stacks), compare_ranks);
+    return all;
+}
+
+/* --- heaps --- */
+
+/* The order of heaps: the one that grows most first, then the one that grew most, or holds most. */
 static int compare_heaps(const void *a, const void *b)
 {
     const struct leaks_heap *left = a, *right = b;
+    if (left->growing != right->growing)
+        return left->growing < right->growing ? 1 : -1;
     if (left->grown.size_sum != right->grown.size_sum)
         return left->grown.size_sum < right->grown.size_sum ? 1 : -1;
     return left->pair < right->pair ? -1 : left->pair > right->pair;
@@ -131,23 +232,42 @@ static int take_pair(struct leaks *leaks, struct numbering *numbering, const str
     struct leaks_heap *at = &leaks->heaps[leaks->heap_count++];
     *at = heap;
     int code = growth_list_make(pair, &leaks->options->growth, false, &at->grown);
-    return code < 0 ? code : growth_list_make(pair, &leaks->options->growth, true, &at->shrunk);
+    if (code == 0)
+        code = growth_list_make(pair, &leaks->options->growth, true, &at->shrunk);
+    if (code == 0)
+        code = judge(leaks, at);
+    return code < 0 ? code : rank_entries(leaks, at);
 }
 
 int leaks_make(struct compare_source *before, struct compare_source *after,
                const struct leaks_options *options, struct leaks *leaks)
 {
-    const struct diff_options by = {.by = DIFF_CALLSITE,
+    struct diff_options by = {.by = DIFF_CALLSITE,
                                     .lines = options->lines,
                                     .pairing = options->pairing,
                                     .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
-                                    .types = true};
+                                    .types = true,
+                                    .stacks = true,
+                                    .as_shown = !options->by_stack && !options->lines &&
+                                                !options->stacks};
     struct diff_side late = {after->profile, after->dumps, after->dump_count};
     struct diff_side early = {after->profile, NULL, 0};
     if (before != NULL)
         early = (struct diff_side){before->profile, before->dumps, before->dump_count};
     struct numbering numbering = {0};
-    *leaks = (struct leaks){.before = before, .after = after, .options = options};
+    *leaks = (struct leaks){.before = before,
+                            .after = after,
+                            .options = options,
+                            .stacks = {.profiles = {before == NULL ? NULL : before->profile,
+                                                    after->profile},
+                                       .all_frames = options->all_frames,
+                                       .lines = options->lines,
+                                       .columns = stack_format_columns(stdout)}};
+    if (compare_stacks_make(&leaks->stacks) < 0)
+        return -ENOMEM;
+    for (int i = 0; i < 2 && !options->all_frames; i++)
+        if (leaks->stacks.profiles[i] != NULL)
+            by.foldings[i] = &leaks->stacks.foldings[i];
     leaks->diff = diff_new(&early, &late, &by);
     if (leaks->diff == NULL)
         return -ENOMEM;
@@ -172,9 +292,11 @@ void leaks_clear(struct leaks *leaks)
     for (size_t i = 0; i < leaks->heap_count; i++) {
         growth_list_clear(&leaks->heaps[i].grown);
         growth_list_clear(&leaks->heaps[i].shrunk);
+        free(leaks->heaps[i].turnovers);
     }
     free(leaks->heaps);
     free(leaks->unpaired);
     diff_free(leaks->diff);
+    compare_stacks_clear(&leaks->stacks);
     *leaks = (struct leaks){0};
 }

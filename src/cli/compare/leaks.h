@@ -7,8 +7,11 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "cli/compare/compare_format.h"
 #include "cli/compare/compare_source.h"
+#include "cli/report/row_stacks.h"
 #include "compare/growth.h"
+#include "compare/turnover.h"
 #include "util/output_file.h"
 
 struct leaks_options {
@@ -16,6 +19,7 @@ struct leaks_options {
     enum diff_pairing pairing;
     bool shrunk; /* list what shrank, too */
     bool lines, stacks, colours;
+    bool by_stack; /* each call stack is an entry; else those that a row of a report shows alike */
     bool all_frames; /* show frames of allocators, runtimes and standard libraries, too */
     uint64_t top;    /* printed entries per heap; 0: all */
 };
@@ -29,12 +33,17 @@ struct leaks_heap {
     uint32_t process_number; /* from 1; heaps of one process have the same */
     bool is_reported;        /* unpaired: an earlier entry is of the same process */
     struct growth_list grown, shrunk;
+    struct turnover *turnovers; /* by row of the pair */
+    bool has_trends;            /* of a row it is known whether it grows */
+    size_t leak_count;          /* potential leaks in `grown` */
+    double growing;             /* bytes of entries that grow */
 };
 
 struct leaks {
     struct diff *diff;
     struct compare_source *before, *after; /* before is NULL: all live memory of `after` */
     const struct leaks_options *options;
+    struct compare_stacks stacks;
     struct leaks_heap *heaps; /* grouped by process */
     size_t heap_count;
     struct leaks_heap *unpaired; /* of processes that the other side lacks */
@@ -47,11 +56,27 @@ int leaks_make(struct compare_source *before, struct compare_source *after,
                const struct leaks_options *options, struct leaks *leaks);
 void leaks_clear(struct leaks *leaks);
 
+static inline const struct turnover *leaks_turnover(const struct leaks_heap *heap,
+                                                    const struct diff_row *row)
+{
+    return &heap->turnovers[row - heap->pair->rows];
+}
+
+/* The stacks of an entry, with what each of them holds, or has grown by. */
+struct leaks_stacks {
+    const struct profile *profile;
+    struct row_stack *stacks; /* the heaviest is the first; those that did not grow are left out */
+    size_t count;
+    bool of_growth; /* else only of what is live now, because the two sides are of two files */
+};
+/* Return them; free .stacks. .count is 0 if there are none, or no memory. */
+struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leaks_heap *heap,
+                                    const struct diff_row *row);
+
 /* Return whether this heap is the first of its process. */
 bool leaks_is_first_of_process(const struct leaks *leaks, size_t index);
 
-/* Return 0 or -ENOMEM. */
-int leaks_print_text(const struct leaks *leaks, FILE *out);
+void leaks_print_text(const struct leaks *leaks, FILE *out);
 void leaks_print_json(const struct leaks *leaks, FILE *out);
 
 /* Print a heap's entries as the list of a -leaks.json file. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the leaks as JSON; docs/leaks.md describes the keys. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
 #include "cli/compare/leaks.h"
+#include "cli/print/turnover_text.h"
 #include "util/json_writer.h"
 
 static void print_types(struct json_writer *json, const char *key, const struct diff_pair *pair,
@@ -20,12 +22,11 @@ static void print_types(struct json_writer *json, const char *key, const struct 
     json_end_object(json);
 }
 
-static void print_stack(struct json_writer *json, const struct diff_row *row)
+static void print_stack(struct json_writer *json, const struct profile *profile, uint32_t callsite)
 {
-    const struct profile *profile = row->profile;
     char buffer[PROFILE_LABEL_BYTES];
     json_array(json, "stackframes");
-    for (uint32_t at = row->callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
+    for (uint32_t at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
         const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
         json_string(json, NULL, profile_frame_label(profile, frame, buffer));
     }
@@ -43,7 +44,7 @@ void leaks_print_list(const struct leaks_heap *heap, FILE *out)
         json_number(&json, "count", entry->count);
         json_number(&json, "size", entry->size);
         print_types(&json, "count_by_type", heap->pair, entry->row, false);
-        print_stack(&json, entry->row);
+        print_stack(&json, entry->row->profile, entry->row->callsite);
         json_end_object(&json);
     }
     json_line(&json);
@@ -74,7 +75,14 @@ static void print_entry(struct json_writer *json, const struct leaks *leaks,
     }
     print_types(json, "count_by_type", heap->pair, row, false);
     print_types(json, "size_by_type", heap->pair, row, true);
-    print_stack(json, row);
+    turnover_print_json(json, leaks_turnover(heap, row));
+    struct leaks_stacks stacks = leaks_stacks_of(leaks, heap, row);
+    json_unsigned(json, "stacks", stacks.count);
+    if (stacks.count > 0)
+        print_stack(json, stacks.profile, stacks.stacks[0].callsite);
+    else
+        print_stack(json, row->profile, row->callsite);
+    free(stacks.stacks);
     json_end_object(json);
 }
 
@@ -112,6 +120,7 @@ static void print_heap(struct json_writer *json, const struct leaks *leaks,
     print_change(json, "total_count", &total->changes[EXPORT_OBJECTS]);
     compare_print_unknown(json, heap->pair);
     compare_print_left_out(json, leaks->after->profile->filter, heap->pair);
+    json_unsigned(json, "potential_leaks", heap->leak_count);
     print_list(json, leaks, heap, "leaks", "leaks_in_all", &heap->grown);
     if (leaks->options->shrunk)
         print_list(json, leaks, heap, "shrunk", "shrunk_in_all", &heap->shrunk);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the leaks as text. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/compare/compare_format.h"
 #include "cli/compare/leaks.h"
+#include "cli/print/turnover_text.h"
 
 #define TYPE_WIDTH 80
 #define TYPES_SHOWN 6
 /* As all tables have it; DIFF_NO_TYPE is the word of Chromium's JSON. */
 #define NO_TYPE "[no type]"
+#define ENTRY_INDENT "              " /* of lines below a row */
 #define FIGURES_COLUMNS 69 /* of a row, before its text */
 
 #define BOLD "\033[1m"
@@ -18,7 +21,6 @@ struct page {
     const struct leaks *leaks;
     const struct leaks_heap *heap;
     FILE *out;
-    struct compare_stacks stacks;
     bool *has_marks; /* a printed row is marked */
 };
 
@@ -56,7 +58,7 @@ static void print_types(const struct page *page, const struct diff_row *row)
             left++;
             continue;
         }
-        fputs(shown++ == 0 ? "              by type: " : ", ", page->out);
+        fputs(shown++ == 0 ? ENTRY_INDENT "by type: " : ", ", page->out);
         bool is_typed = strcmp(types[i].type, DIFF_NO_TYPE) != 0;
         format_print(page->out, is_typed ? types[i].type : NO_TYPE, TYPE_WIDTH);
         fprintf(page->out, " %s", size_text(page, count, true).bytes);
@@ -67,9 +69,29 @@ static void print_types(const struct page *page, const struct diff_row *row)
         fputc('\n', page->out);
 }
 
+/* Print the row as a report does. */
+static void print_stacks(const struct page *page, const struct diff_row *row)
+{
+    bool whole = page->leaks->options->stacks;
+    struct leaks_stacks stacks = leaks_stacks_of(page->leaks, page->heap, row);
+    if (stacks.count > 0 && stacks.of_growth && !page->leaks->options->lines) {
+        struct stack_format format =
+            compare_stacks_format(&page->leaks->stacks, stacks.profile, FIGURES_COLUMNS);
+        row_stacks_print(&format, stacks.stacks[0].callsite, stacks.stacks, stacks.count,
+                         page->out);
+        if (whole)
+            stack_format_print_stack(&format, stacks.stacks[0].callsite, 0, ENTRY_INDENT,
+                                     page->out);
+    } else {
+        struct stack_format format =
+            compare_stacks_format(&page->leaks->stacks, row->profile, FIGURES_COLUMNS);
+        compare_print_stack(&format, row->callsite, whole, page->out);
+    }
+    free(stacks.stacks);
+}
+
 static void print_entry(const struct page *page, const struct growth_entry *entry)
 {
-    const struct leaks_options *options = page->leaks->options;
     const struct diff_row *row = entry->row;
     const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
     struct formatted size_margin = compare_margin(page->heap->pair, size, false);
@@ -85,9 +107,8 @@ static void print_entry(const struct page *page, const struct growth_entry *entr
             marks_size ? '*' : ' ', format_width(&size_margin, 19), size_margin.bytes,
             format_width(&calls, 11), calls.bytes, marks_count ? '*' : ' ',
             format_width(&count_margin, 17), count_margin.bytes);
-    struct stack_format format =
-        compare_stacks_format(&page->stacks, row->profile, FIGURES_COLUMNS);
-    compare_print_stack(&format, row->callsite, options->stacks, page->out);
+    print_stacks(page, row);
+    turnover_print_line(leaks_turnover(page->heap, row), ENTRY_INDENT, page->out);
     print_types(page, row);
 }
 
@@ -156,12 +177,21 @@ static void print_other_name(const struct page *page)
     fputc('\n', page->out);
 }
 
-/* Print the heap's total, unless the profile is exact: samples may not show all stacks. */
+/* Print the heap's total, unless the profile is exact: samples may not show all stacks. If others
+ * shrank so much that it would contradict the rows below, print that instead. */
 static void print_total(const struct page *page)
 {
     const struct diff_pair *pair = page->heap->pair;
+    const struct growth_list *grown = &page->heap->grown, *shrunk = &page->heap->shrunk;
     const struct change *total = &pair->total.changes[EXPORT_SPACE];
     struct formatted margin = compare_margin(pair, total, false);
+    double largest = 0;
+    for (size_t i = 0; i < grown->count; i++)
+        largest = grown->entries[i].size > largest ? grown->entries[i].size : largest;
+    if (shrunk->size_sum > 0 && total->value < largest) {
+        fprintf(page->out, "; others shrank by %s", format_bytes(shrunk->size_sum).bytes);
+        return;
+    }
     if (pair->exact)
         return;
     fputs("; in all ", page->out);
@@ -199,8 +229,10 @@ static void print_heap(const struct page *page)
                 is_difference(page) ? "s" : "");
         return;
     }
-    fprintf(page->out, ": %zu potential leak%s found", heap->grown.count,
-            heap->grown.count == 1 ? "" : "s");
+    fprintf(page->out, ": %zu potential leak%s found", heap->leak_count,
+            heap->leak_count == 1 ? "" : "s");
+    if (heap->leak_count < heap->grown.count)
+        fprintf(page->out, " among %s callsites", format_count((double)heap->grown.count).bytes);
     print_total(page);
     fputs(".\n", page->out);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
@@ -229,21 +261,15 @@ static void print_unpaired(const struct leaks *leaks, FILE *out)
     }
 }
 
-int leaks_print_text(const struct leaks *leaks, FILE *out)
+void leaks_print_text(const struct leaks *leaks, FILE *out)
 {
     bool has_marks = false;
     struct page page = {
         .leaks = leaks,
         .out = out,
         .has_marks = &has_marks,
-        .stacks = {.profiles = {leaks->before == NULL ? NULL : leaks->before->profile,
-                                leaks->after->profile},
-                   .all_frames = leaks->options->all_frames,
-                   .lines = leaks->options->lines,
-                   .columns = stack_format_columns(out)},
     };
-    int code = compare_stacks_make(&page.stacks);
-    for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
+    for (size_t i = 0; i < leaks->heap_count; i++) {
         page.heap = &leaks->heaps[i];
         if (leaks_is_first_of_process(leaks, i)) {
             print_process(&page);
@@ -256,6 +282,4 @@ int leaks_print_text(const struct leaks *leaks, FILE *out)
         fputs(
             "\n* more than sampling alone explains (99 % for all call stacks of a heap, by Holm)\n",
             out);
-    compare_stacks_clear(&page.stacks);
-    return code;
 }

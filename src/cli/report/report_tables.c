@@ -13,12 +13,10 @@
 #include "cli/report/row_stacks.h"
 #include "profile/partial.h"
 #include "util/ranked.h"
-#include "util/utf8.h"
 
 #define STACK_INDENT "              "
 #define TOP_STACKS 3       /* rows whose stacks are shown whole */
 #define TOP_STACK_LINES 40 /* at most, for each of these stacks */
-#define PARTS_ROOM 20u     /* columns that a row keeps for its function beside where stacks part */
 
 bool printer_is_partial(const struct printer *printer)
 {
@@ -312,34 +310,13 @@ static struct callsite_lines rank_callsites(const struct printer *printer, int b
     return lines;
 }
 
-/* Print a row's function and its callers. If it adds up several stacks, its last callers are those
- * at which they part. Its source line is shown if it is that of them all. */
 static void print_line(const struct printer *printer, const struct callsite_lines *lines,
                        const struct callsite_line *line)
 {
-    const struct row_stack *stacks = &lines->stacks[line->first];
-    const struct folding *folding = printer->stacks.folding;
-    struct printer to = *printer;
-    char *parts = NULL;
-    size_t length = 0;
-    FILE *text = open_memstream(&parts, &length);
-    bool parting = text != NULL &&
-                   row_stacks_print_parts(folding, printer->profile, stacks, line->stacks, text);
-    if (text != NULL && fclose(text) != 0)
-        parting = false;
-    uint32_t run_time = row_stacks_run_time(folding, printer->profile, stacks, line->stacks);
-    to.stacks.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
-    to.stacks.own_line = row_stacks_have_one_line(folding, printer->profile, stacks, line->stacks);
-    size_t columns = printer->stacks.columns, used = parting ? utf8_count(parts) + 3 : 0;
-    if (columns > 0 && used > 0) {
-        parting = used + PARTS_ROOM <= columns;
-        to.stacks.columns = parting ? columns - used : columns;
-    }
-    stack_format_print_row(&to.stacks, line->callsite, to.out);
-    fprintf(to.out, "%s%s\n", parting ? " < " : "", parting ? parts : "");
-    free(parts);
+    row_stacks_print(&printer->stacks, line->callsite, &lines->stacks[line->first], line->stacks,
+                     printer->out);
     if (printer->options->stacks)
-        stack_format_print_stack(&to.stacks, line->callsite, 0, STACK_INDENT, to.out);
+        stack_format_print_stack(&printer->stacks, line->callsite, 0, STACK_INDENT, printer->out);
 }
 
 static void print_callsites(const struct printer *printer, const struct callsite_lines *lines,

@@ -9,10 +9,12 @@
 
 #include "cli/print/format.h"
 #include "symbols/demangle.h"
+#include "util/utf8.h"
 
 #define PARTS_SHOWN 2u   /* callers with their share; the others are counted */
 #define STACKS_MAX 4096u /* of a row: the parts of more are not looked for */
 #define NAME_COLUMNS 40
+#define PARTS_ROOM 20u /* columns that a row keeps for its function beside where stacks part */
 
 static const struct profile_frame *frame_at(const struct profile *profile, uint32_t callsite)
 {
@@ -177,4 +179,29 @@ bool row_stacks_print_parts(const struct folding *folding, const struct profile 
     free(at);
     free(parts);
     return done;
+}
+
+void row_stacks_print(const struct stack_format *format, uint32_t callsite,
+                      const struct row_stack *stacks, size_t count, FILE *out)
+{
+    const struct folding *folding = format->folding;
+    const struct profile *profile = format->profile;
+    struct stack_format to = *format;
+    char *parts = NULL;
+    size_t length = 0;
+    FILE *text = open_memstream(&parts, &length);
+    bool parting = text != NULL && row_stacks_print_parts(folding, profile, stacks, count, text);
+    if (text != NULL && fclose(text) != 0)
+        parting = false;
+    uint32_t run_time = row_stacks_run_time(folding, profile, stacks, count);
+    to.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
+    to.own_line = row_stacks_have_one_line(folding, profile, stacks, count);
+    size_t used = parting ? utf8_count(parts) + 3 : 0;
+    if (format->columns > 0 && used > 0) {
+        parting = used + PARTS_ROOM <= format->columns;
+        to.columns = parting ? format->columns - used : format->columns;
+    }
+    stack_format_print_row(&to, callsite, out);
+    fprintf(out, "%s%s\n", parting ? " < " : "", parting ? parts : "");
+    free(parts);
 }

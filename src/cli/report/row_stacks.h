@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/print/stack_format.h"
 #include "profile/folding.h"
 
 struct row_stack {
@@ -28,5 +29,11 @@ uint32_t row_stacks_run_time(const struct folding *folding, const struct profile
  * it: "cmd_log 62 %, cmd_diff 30 %, 3 others". Return false without a word if they do not part. */
 bool row_stacks_print_parts(const struct folding *folding, const struct profile *profile,
                             const struct row_stack *stacks, size_t count, FILE *out);
+
+/* Print a row's function and its callers, and end the line. If it adds up several stacks, its last
+ * callers are those at which they part. Its source line is shown if it is that of them all.
+ * `callsite`: of the heaviest stack. */
+void row_stacks_print(const struct stack_format *format, uint32_t callsite,
+                      const struct row_stack *stacks, size_t count, FILE *out);
 
 #endif
