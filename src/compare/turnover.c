@@ -14,6 +14,9 @@
 #define FREED_PART 0.1     /* less is hardly anything */
 #define FREED_MOST 0.5     /* more is most of it */
 #define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
+#define STRETCHES 8u
+#define SAMPLES_FOR_PACE 24 /* three for each */
+#define STEPS_PART 0.1
 
 void turnover_facts_add(struct turnover_facts *facts, const struct profile_sample *sample)
 {
@@ -48,38 +51,60 @@ static bool is_less(double k, double n)
 /* --- the parts --- */
 
 struct parts {
-    double old, young;           /* o and y above */
+    double old, young;            /* o and y */
     double first_half, last_half; /* all samples of both halves */
-    double bytes;                /* of o and y */
-    uint32_t width;              /* slices of each part; 0: too few to compare */
+    double bytes;                 /* of o and y */
+    uint32_t width;               /* slices of each part; 0: too few to compare */
 };
+
+/* The interval may have been widened, so that samples of one part stand for more than those of the
+ * other: count both in those that stand for more. */
+static double count_of(double bytes, double samples, double other_bytes, double other_samples)
+{
+    double each = samples > 0 ? bytes / samples : 0;
+    double other = other_samples > 0 ? other_bytes / other_samples : 0;
+    return other > each ? round(bytes / other) : samples;
+}
 
 static struct parts parts_of(const struct trace_live_times *times, uint64_t end_ms)
 {
     struct parts parts = {0};
     uint64_t whole = end_ms / times->slice_ms;
     uint32_t half = (uint32_t)(whole < TRACE_TIME_SLICES ? whole : TRACE_TIME_SLICES) / 2;
+    double samples[2] = {0}, bytes[2] = {0};
     parts.width = half > SLICES_LEAST ? half - 1 : 0;
     for (uint32_t i = 0; i < TRACE_TIME_SLICES; i++) {
-        bool is_old = i >= 1 && i <= parts.width;
-        bool is_young = i > parts.width && i <= 2 * parts.width;
-        parts.old += is_old ? times->samples[i] : 0;
-        parts.young += is_young ? times->samples[i] : 0;
-        parts.bytes += is_old || is_young ? times->bytes[i] : 0;
         *(i < half ? &parts.first_half : &parts.last_half) += times->samples[i];
+        if (i < 1 || i > 2 * parts.width)
+            continue;
+        samples[i > parts.width] += times->samples[i];
+        bytes[i > parts.width] += times->bytes[i];
     }
+    parts.bytes = bytes[0] + bytes[1];
+    parts.old = count_of(bytes[0], samples[0], bytes[1], samples[1]);
+    parts.young = count_of(bytes[1], samples[1], bytes[0], samples[0]);
     return parts;
 }
 
-static bool is_in_steps(const struct trace_live_times *times, const struct parts *parts)
+static int compare_bytes(const void *left, const void *right)
 {
-    uint32_t slices = 2 * parts->width;
-    double mean = (parts->old + parts->young) / slices, squares = 0;
-    for (uint32_t i = 1; i <= slices; i++)
-        squares += (times->samples[i] - mean) * (times->samples[i] - mean);
-    /* The index of dispersion is chi-square (Wilson and Hilferty's normal distribution of it). */
-    double degrees = slices - 1, part = 2 / (9 * degrees);
-    return (cbrt(squares / mean / degrees) - 1 + part) / sqrt(part) > 2.326;
+    const double *a = left, *b = right;
+    return *a < *b ? -1 : *a > *b;
+}
+
+/* Return how even the growth is, over eight stretches of both parts. In steps, half of them have
+ * hardly a part of it. */
+static enum turnover_pace pace_of(const struct trace_live_times *times, const struct parts *parts)
+{
+    double bytes[STRETCHES] = {0}, less = 0;
+    if (parts->old + parts->young < SAMPLES_FOR_PACE)
+        return TURNOVER_PACE_UNKNOWN;
+    for (uint32_t i = 0; i < 2 * parts->width; i++)
+        bytes[i * STRETCHES / (2 * parts->width)] += times->bytes[i + 1];
+    qsort(bytes, STRETCHES, sizeof(*bytes), compare_bytes);
+    for (size_t i = 0; i < STRETCHES / 2; i++)
+        less += bytes[i];
+    return less < STEPS_PART * parts->bytes ? TURNOVER_IN_STEPS : TURNOVER_STEADY;
 }
 
 /* Return the median age by bytes. The samples of a slice are spread evenly in it. */
@@ -172,7 +197,7 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     double share = ratio / (1 + ratio), least = RATIO_LEAST / (1 + RATIO_LEAST);
     row->probability = fmax(at_least(parts.old, n, share), at_least(parts.young, n, least));
     row->probability_least = at_least(ceil(n / 2), n, least);
-    row->in_steps = is_in_steps(times, &parts);
+    row->pace = pace_of(times, &parts);
 }
 
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
@@ -214,7 +239,7 @@ int turnover_judge(struct turnover *rows, size_t count)
         code = change_mark(changes, count, marks);
     for (size_t i = 0; i < count && code == 0; i++)
         if (marks[i])
-            rows[i].kind = rows[i].in_steps ? TURNOVER_GROWS_IN_STEPS : TURNOVER_GROWS;
+            rows[i].kind = TURNOVER_GROWS;
     free(changes);
     free(marks);
     return code;

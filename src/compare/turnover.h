@@ -12,7 +12,7 @@
  *   what a program sets up and keeps has no young ones: y is small
  *
  * A row grows if chance explains neither a small o nor a small y. Of o + y samples, o are binomial.
- * If old blocks are kept at a ratio r to young ones, its share is r / (1 + r). The
+ * If old blocks are kept at a ratio r to young ones, their share is r / (1 + r). The
  * probability is the larger one of two: that of so large an o if the row turns over, and of so large
  * a y if it has stopped (then the share is that of young blocks to old ones). r is 1/8. If a tenth
  * of the row or more was freed, and that lived long (a slice or more), the first r is at least what
@@ -38,14 +38,15 @@ enum turnover_kind {
     TURNOVER_UNKNOWN, /* there are no times of what is live */
     TURNOVER_UNCLEAR, /* none of these */
     TURNOVER_GROWS,
-    TURNOVER_GROWS_IN_STEPS,
     TURNOVER_TURNS_OVER, /* a part is freed, and nothing, or beyond chance less, is old */
     TURNOVER_STAYS,      /* nothing, or beyond chance less, is young */
 };
 
+enum turnover_pace { TURNOVER_PACE_UNKNOWN, TURNOVER_STEADY, TURNOVER_IN_STEPS };
+
 struct turnover {
     enum turnover_kind kind;
-    bool in_steps; /* if it grows */
+    enum turnover_pace pace; /* if it grows */
     /* NAN: unknown, or there is none. */
     double freed;                 /* share of the bytes ever allocated */
     double lifetime_ms;           /* mean, of the freed */
@@ -63,10 +64,5 @@ struct turnover turnover_of(const struct turnover_facts *facts, const struct pro
 
 /* Judge all rows of a heap: decide which of them grow. Return 0 or -ENOMEM. */
 int turnover_judge(struct turnover *rows, size_t count);
-
-static inline bool turnover_grows(const struct turnover *row)
-{
-    return row->kind == TURNOVER_GROWS || row->kind == TURNOVER_GROWS_IN_STEPS;
-}
 
 #endif

@@ -144,8 +144,64 @@ static int parse_arguments(int argc, char **argv, struct request *request)
     request->reading.filter = &request->filter;
     for (int i = 0; i < 2; i++)
         request->choices[i] = (struct compare_choice){request->pids.of[i], request->heap,
-                                                      request->name, request->labels};
+                                                      request->name, request->labels, true};
     return -1;
+}
+
+static int read_sources(struct compare_source sources[2], int count,
+                        const struct profile_read_options *reading, struct error *error)
+{
+    if (count == 2)
+        return compare_sources_read(sources, reading, error);
+    sources[1].profile = progress_import(sources[1].path, reading, error);
+    return sources[1].profile == NULL ? error->code : 0;
+}
+
+static void drop_profiles(struct compare_source sources[2])
+{
+    if (sources[1].profile != sources[0].profile)
+        profile_free(sources[1].profile);
+    profile_free(sources[0].profile);
+    sources[0].profile = sources[1].profile = NULL;
+}
+
+/* Return whether a source lacks an earlier moment, which its checkpoints may have: it has one dump
+ * only, and another one is named, or the program had freed all by then. */
+static bool lacks_moment(const struct compare_source *source)
+{
+    bool freed = false;
+    for (size_t i = 0; i < source->profile->heap_count; i++) {
+        const struct profile_heap *heap = &source->profile->heaps[i];
+        if (heap->dump_count > 1)
+            return false;
+        freed |= heap->dump_count == 1 && compare_is_freed_at_end(heap);
+    }
+    return source->which == COMPARE_LAST ? freed && !source->is_final : true;
+}
+
+static bool wants_checkpoints(const struct compare_source sources[2], int count)
+{
+    return lacks_moment(&sources[1]) || (count == 2 && lacks_moment(&sources[0]));
+}
+
+/* Say so where the dump of `last` is the one before the program's end. */
+static void tell_moment(const struct compare_source *source)
+{
+    for (size_t i = 0; i < source->dump_count && source->which == COMPARE_LAST; i++) {
+        const struct profile_heap *heap = source->dumps[i].heap;
+        const struct profile_dump *dump = source->dumps[i].dump, *last;
+        last = &heap->dumps[heap->dump_count - 1];
+        if (dump == last)
+            continue;
+        struct formatted at = format_time((double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+        struct formatted end =
+            format_time((double)(last->boottime_ns - heap->start_boottime_ns) / 1e9);
+        format_printf(stderr,
+                      "heap_profile: %s: the program had freed nearly all at its end, after %s: "
+                      "this is its memory at %s; @final is the end\n",
+                      source->argument, end.bytes, at.bytes);
+        return;
+    }
 }
 
 /* Open one or two sources. With one argument, or none, sources[0] stays empty. */
@@ -156,11 +212,13 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     count = count < 1 ? 1 : count;
     if (code == 0 && count == 2)
         code = compare_source_parse(arguments[0], &sources[0], error);
-    if (code == 0 && count == 2)
-        code = compare_sources_read(sources, &request->reading, error);
-    if (code == 0 && count == 1) {
-        sources[1].profile = progress_import(sources[1].path, &request->reading, error);
-        code = sources[1].profile == NULL ? error->code : 0;
+    if (code == 0)
+        code = read_sources(sources, count, &request->reading, error);
+    if (code == 0 && wants_checkpoints(sources, count)) {
+        struct profile_read_options reading = request->reading;
+        reading.withdrawn = true;
+        drop_profiles(sources);
+        code = read_sources(sources, count, &reading, error);
     }
     for (int i = 2 - count; i < 2 && code == 0; i++)
         code = compare_source_choose(&sources[i], &request->choices[i], error);
@@ -267,6 +325,8 @@ int cmd_leaks(int argc, char **argv)
         if (open_sources(argv + optind, count, sources, &request, &error) < 0 ||
             find_leaks(&request, sources, has_two_moments(sources, count), &error) < 0)
             code = verb_fail(&error);
+        else
+            tell_moment(&sources[1]);
         compare_sources_warn(sources);
     }
     compare_sources_close(sources);

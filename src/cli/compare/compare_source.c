@@ -21,6 +21,7 @@ static bool parse_dump(const char *text, struct compare_source *source)
     char *end;
     if (strcmp(text, "last") == 0 || strcmp(text, "final") == 0) {
         source->which = COMPARE_LAST;
+        source->is_final = *text == 'f';
         return true;
     }
     if (strcmp(text, "max") == 0) {
@@ -140,10 +141,21 @@ static double live_of(const struct profile_dump *dump)
     return rollup_live_bytes(&dump->total);
 }
 
+bool compare_is_freed_at_end(const struct profile_heap *heap)
+{
+    const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
+    double before = heap->dump_count > 1 ? live_of(&last[-1]) : heap->status.peak_live_bytes;
+    return last->final && live_of(last) < before / 2;
+}
+
 static const struct profile_dump *dump_of(const struct compare_source *source,
-                                          const struct profile_heap *heap, uint64_t start_ns)
+                                          const struct profile_heap *heap, uint64_t start_ns,
+                                          bool before_end)
 {
     const struct profile_dump *dumps = heap->dumps, *found = &dumps[heap->dump_count - 1];
+    if (source->which == COMPARE_LAST && before_end && !source->is_final && heap->dump_count > 1 &&
+        compare_is_freed_at_end(heap))
+        return &found[-1];
     if (source->which == COMPARE_NUMBER)
         return source->number <= heap->dump_count ? &dumps[source->number - 1] : NULL;
     for (size_t i = heap->dump_count; i-- > 0;) {
@@ -187,7 +199,7 @@ int compare_source_choose(struct compare_source *source, const struct compare_ch
         const struct profile_heap *heap = &profile->heaps[i];
         if (heap->dump_count == 0 || !is_chosen(&profile->processes[heap->process], heap, choice))
             continue;
-        const struct profile_dump *dump = dump_of(source, heap, start_ns);
+        const struct profile_dump *dump = dump_of(source, heap, start_ns, choice->before_end);
         if (dump != NULL)
             source->dumps[source->dump_count++] = (struct export_dump){heap, dump};
     }

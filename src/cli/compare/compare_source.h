@@ -2,7 +2,8 @@
 /*
  * An argument of the comparing verbs: a trace, or one dump of it, as in TRACE, TRACE@2 (its second
  * dump), TRACE@12.5s (the dump nearest to 12.5 s after the profile's start), TRACE@max (the dump
- * with most live bytes) and TRACE@last. TRACE may be a directory that heap_profile wrote.
+ * with most live bytes), TRACE@last and TRACE@final. These two differ if the caller wants the last
+ * one of programs that free all at their end to be the one before it. TRACE may be a directory that heap_profile wrote.
  */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
@@ -17,6 +18,7 @@ struct compare_source {
     const char *argument; /* as the user typed it */
     char path[4096];
     enum compare_dump which;
+    bool is_final;      /* COMPARE_LAST was named @final */
     uint64_t number;    /* from 1 */
     uint64_t offset_ns; /* since the start of the trace's first profile */
     struct profile *profile;
@@ -45,7 +47,11 @@ struct compare_choice {
     const char *heap;   /* NULL: all */
     const char *name;   /* of the process; NULL: all */
     const char *labels; /* contained in its command line; NULL: all */
+    bool before_end;    /* COMPARE_LAST: without a last dump after which little is left */
 };
+
+/* Return whether the program had freed nearly all when its last dump was taken, at its end. */
+bool compare_is_freed_at_end(const struct profile_heap *heap);
 
 /* --pid PID[,PID]: of the profile before and after; a single PID means both. */
 struct compare_pids {

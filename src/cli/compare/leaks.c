@@ -95,7 +95,7 @@ static bool is_leak(const struct leaks *leaks, const struct leaks_heap *heap,
     if (!heap->has_trends || (leaks->before != NULL && !heap->pair->same_process))
         return true;
     if (leaks->before == NULL)
-        return turnover_grows(turnover);
+        return turnover->kind == TURNOVER_GROWS;
     return turnover->kind != TURNOVER_TURNS_OVER && turnover->kind != TURNOVER_STAYS;
 }
 
@@ -111,7 +111,7 @@ static int rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
         for (size_t i = 0; i < list->count; i++) {
             const struct growth_entry *entry = &list->entries[i];
             const struct turnover *turnover = leaks_turnover(heap, entry->row);
-            bool is_first = turnover_grows(turnover) && is_leak(leaks, heap, turnover) &&
+            bool is_first = turnover->kind == TURNOVER_GROWS &&
                             (leaks->before == NULL || heap->pair->same_process);
             if (is_first != (pass == 0))
                 continue;

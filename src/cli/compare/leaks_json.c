@@ -106,6 +106,16 @@ static void print_process(struct json_writer *json, const struct leaks_heap *hea
     json_string(json, "labels", heap->process->command);
 }
 
+/* Print when the later dump was taken, since the start of the heap. */
+static void print_moment(struct json_writer *json, const struct diff_pair *pair)
+{
+    const struct export_dump *after = pair->after;
+    if (pair->after_count == 1 && profile_has_duration(after->heap, after->dump))
+        json_unsigned(json, "at_ns", after->dump->boottime_ns - after->heap->start_boottime_ns);
+    else
+        json_null(json, "at_ns");
+}
+
 static void print_heap(struct json_writer *json, const struct leaks *leaks,
                        const struct leaks_heap *heap)
 {
@@ -115,6 +125,7 @@ static void print_heap(struct json_writer *json, const struct leaks *leaks,
     json_string(json, "heap", heap->name);
     json_bool(json, "exact", heap->pair->exact);
     json_bool(json, "same_process", heap->pair->same_process);
+    print_moment(json, heap->pair);
     json_string(json, "widened", compare_widened(heap->pair->after, heap->pair->after_count).text);
     print_change(json, "total_size", &total->changes[EXPORT_SPACE]);
     print_change(json, "total_count", &total->changes[EXPORT_OBJECTS]);

@@ -188,7 +188,7 @@ static void print_total(const struct page *page)
     double largest = 0;
     for (size_t i = 0; i < grown->count; i++)
         largest = grown->entries[i].size > largest ? grown->entries[i].size : largest;
-    if (shrunk->size_sum > 0 && total->value < largest) {
+    if (grown->count > 0 && shrunk->count > 0 && total->value < largest) {
         fprintf(page->out, "; others shrank by %s", format_bytes(shrunk->size_sum).bytes);
         return;
     }

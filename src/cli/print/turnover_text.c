@@ -12,11 +12,13 @@ static const struct {
 } kind_names[] = {
     [TURNOVER_UNKNOWN] = {"", NULL},
     [TURNOVER_UNCLEAR] = {"", "unclear"},
-    [TURNOVER_GROWS] = {"grows steadily", "grows"},
-    [TURNOVER_GROWS_IN_STEPS] = {"grows in steps", "grows_in_steps"},
+    [TURNOVER_GROWS] = {"grows", "grows"},
     [TURNOVER_TURNS_OVER] = {"turns over", "turns_over"},
     [TURNOVER_STAYS] = {"no longer grows", "stays"},
 };
+
+static const char *const paces[] = {
+    [TURNOVER_PACE_UNKNOWN] = "", [TURNOVER_STEADY] = " steadily", [TURNOVER_IN_STEPS] = " in steps"};
 
 /* A share that is neither none nor all is not printed as such. */
 static void print_freed(const struct turnover *row, FILE *out)
@@ -44,8 +46,8 @@ void turnover_print_line(const struct turnover *row, const char *indent, FILE *o
     if (isnan(row->freed) && isnan(row->oldest_ms))
         return;
     fprintf(out, "%s%s", indent, name);
-    if (turnover_grows(row))
-        fprintf(out, ", %s a second", format_bytes(row->bytes_per_second).bytes);
+    if (row->kind == TURNOVER_GROWS)
+        fprintf(out, "%s, %s a second", paces[row->pace], format_bytes(row->bytes_per_second).bytes);
     fputs(*name != '\0' ? ": " : "", out);
     print_freed(row, out);
     if (isnan(row->oldest_ms))
@@ -59,6 +61,10 @@ void turnover_print_json(struct json_writer *json, const struct turnover *row)
 {
     bool is_tested = row->probability_least < 1;
     json_string(json, "trend", kind_names[row->kind].json);
+    if (row->kind != TURNOVER_GROWS || row->pace == TURNOVER_PACE_UNKNOWN)
+        json_null(json, "steady");
+    else
+        json_bool(json, "steady", row->pace == TURNOVER_STEADY);
     json_number(json, "chance", is_tested ? row->probability : (double)NAN);
     json_number(json, "bytes_per_second", row->bytes_per_second);
     json_number(json, "freed", row->freed);

@@ -85,6 +85,8 @@ static int read_packets(struct trace_reader *reader, const struct profile_read_o
 {
     struct proto_span packet;
     int code = 0;
+    if (options->withdrawn)
+        trace_reader_take_withdrawn(reader);
     while (code == 0 && (code = trace_reader_next(reader, &packet, error)) > 0) {
         code = builder_packet(builder, packet);
         if (options->tell != NULL)

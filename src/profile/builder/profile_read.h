@@ -23,6 +23,7 @@ struct profile_read_options {
     const struct profile_filter *filter; /* NULL: keep everything */
     const struct trace_source *source;   /* what was read of it bounds the frames of stacks; NULL:
                                           * they are not bounded */
+    bool withdrawn;                      /* keep checkpoints that later dumps took back, as dumps */
     bool only_regular;                   /* refuse pipes and devices, which may never end */
     /* Name the addresses of files that have no names from this machine's programs; import_profile()
      * does it always. */

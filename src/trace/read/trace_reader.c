@@ -30,8 +30,9 @@ struct trace_reader {
     struct error source_message;
     /* Contents of a packet of compressed packets. */
     uint8_t *unpacked;
-    struct proto_span unpacked_left;
+    struct proto_span unpacked_left; /* or of a withdrawn checkpoint, in `buffer` */
     struct proto_span raw; /* the last field that was read, including its key */
+    bool takes_withdrawn;
 };
 
 struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error)
@@ -208,12 +209,22 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
     return 1;
 }
 
-/* Unpack a packet if it contains compressed packets. Return 0 or a negative errno. */
+void trace_reader_take_withdrawn(struct trace_reader *reader)
+{
+    reader->takes_withdrawn = true;
+}
+
+/* Unpack a packet if it contains packets. Return 0 or a negative errno. */
 static int unpack(struct trace_reader *reader, struct proto_span packet, struct error *error)
 {
     struct proto_field field;
     int status;
     while ((status = proto_next(&packet, &field)) > 0) {
+        if (reader->takes_withdrawn && field.type == PROTO_BYTES &&
+            field.number == PB_TRACE_PACKET_WITHDRAWN) {
+            reader->unpacked_left = field.span;
+            return 0;
+        }
         if (field.type != PROTO_BYTES || (field.number != PB_TRACE_PACKET_COMPRESSED_PACKETS &&
                                           field.number != PB_TRACE_PACKET_ZSTD_COMPRESSED_PACKETS))
             continue;

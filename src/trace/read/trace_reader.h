@@ -25,6 +25,9 @@ struct trace_source;
 struct trace_reader *trace_reader_open_source(struct trace_source *source, struct error *error);
 void trace_reader_close(struct trace_reader *reader);
 
+/* From now on, read the packets of withdrawn checkpoints like others. */
+void trace_reader_take_withdrawn(struct trace_reader *reader);
+
 /* Read the next packet. Return 1: *packet is valid until the next call; 0: the end; negative errno:
  * the trace is cut off or damaged, and *error says where and how. */
 int trace_reader_next(struct trace_reader *reader, struct proto_span *packet, struct error *error);
