@@ -442,7 +442,8 @@ static int compare_stacks(const void *left, const void *right)
     const struct diff_stack *a = left, *b = right;
     if (a->row != b->row)
         return a->row < b->row ? -1 : 1;
-    return a->sample->callsite < b->sample->callsite ? -1 : a->sample->callsite > b->sample->callsite;
+    return a->sample->callsite < b->sample->callsite ? -1
+                                                     : a->sample->callsite > b->sample->callsite;
 }
 
 static int list_side(struct work *work, int side, const struct export_dump *dumps, size_t count)

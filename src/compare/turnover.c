@@ -10,10 +10,10 @@
 #include "profile/rollup.h"
 
 #define LEVEL 0.01
-#define RATIO_LEAST 0.125  /* of old blocks to young ones: less is none */
-#define FREED_PART 0.1     /* less is hardly anything */
-#define FREED_MOST 0.5     /* more is most of it */
-#define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
+#define RATIO_LEAST 0.125 /* of old blocks to young ones: less is none */
+#define FREED_PART 0.1    /* less is hardly anything */
+#define FREED_MOST 0.5    /* more is most of it */
+#define SLICES_LEAST 3u   /* of each part: fewer are too short to compare */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1
@@ -184,9 +184,9 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     if (parts.width == 0)
         return;
     /* Blocks that all live as long as each other are never older than that. */
-    bool is_cut_off = row->freed >= FREED_PART && row->lifetime_ms >= row->oldest_ms / 2 &&
-                      pow(row->oldest_ms / (double)end_ms,
-                          parts.first_half + parts.last_half) <= LEVEL;
+    bool is_cut_off =
+        row->freed >= FREED_PART && row->lifetime_ms >= row->oldest_ms / 2 &&
+        pow(row->oldest_ms / (double)end_ms, parts.first_half + parts.last_half) <= LEVEL;
     row->kind = is_cut_off ? TURNOVER_TURNS_OVER : kind_of(row, &parts);
     if (is_cut_off || n == 0)
         return;

@@ -13,11 +13,11 @@
  *
  * A row grows if chance explains neither a small o nor a small y. Of o + y samples, o are binomial.
  * If old blocks are kept at a ratio r to young ones, their share is r / (1 + r). The
- * probability is the larger one of two: that of so large an o if the row turns over, and of so large
- * a y if it has stopped (then the share is that of young blocks to old ones). r is 1/8. If a tenth
- * of the row or more was freed, and that lived long (a slice or more), the first r is at least what
- * such a risk of being freed leaves: exp(-h t), where t is the time between the two parts, and h the
- * frees per time that a sample was live (the estimate of an exponential lifetime).
+ * probability is the larger one of two: that of so large an o if the row turns over, and of so
+ * large a y if it has stopped (then the share is that of young blocks to old ones). r is 1/8. If a
+ * tenth of the row or more was freed, and that lived long (a slice or more), the first r is at
+ * least what such a risk of being freed leaves: exp(-h t), where t is the time between the two
+ * parts, and h the frees per time that a sample was live (the estimate of an exponential lifetime).
  *
  * Rows are judged together: a row grows if Holm's procedure rejects chance at 1 % (change_mark()).
  */
@@ -48,17 +48,17 @@ struct turnover {
     enum turnover_kind kind;
     enum turnover_pace pace; /* if it grows */
     /* NAN: unknown, or there is none. */
-    double freed;                 /* share of the bytes ever allocated */
-    double lifetime_ms;           /* mean, of the freed */
-    double median_ms, oldest_ms;  /* age of what is live; the median within half a slice_ms */
+    double freed;                /* share of the bytes ever allocated */
+    double lifetime_ms;          /* mean, of the freed */
+    double median_ms, oldest_ms; /* age of what is live; the median within half a slice_ms */
     double slice_ms;
     double bytes_per_second; /* of what is live, in the slices above */
     /* Of such ages by chance, and the least that so many samples can have. 1: not tested. */
     double probability, probability_least;
 };
 
-/* Measure a row of a dump. `known` is false if its figures are of several dumps: then only the share
- * freed is known. dump NULL: nothing is. */
+/* Measure a row of a dump. `known` is false if its figures are of several dumps: then only the
+ * share freed is known. dump NULL: nothing is. */
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
                             const struct export_dump *dump, bool known);
 

@@ -96,7 +96,7 @@ struct profile_sample {
     uint32_t callsite;
     const struct profile_part *parts;
     uint32_t part_count;
-    bool tagged; /* a part has a type or a context */
+    bool tagged;                       /* a part has a type or a context */
     const struct profile_times *times; /* NULL: unknown, or nothing is live */
 };
 

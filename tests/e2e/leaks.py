@@ -5,10 +5,13 @@
 import json
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 
 import harness
+from attach import attached
+from daemon import Session, scene, wait_for
 from harness import BUILD, TOOL, check, program, run
 from perfetto_bytes import (
     clocks, field, heap_samples, interned, packet, process_tree, profile_packet, text, varint,
@@ -443,6 +446,114 @@ def test_chrome(directory):
          {(7, "malloc"): [("main", 7, 0)], (2, "malloc"): [("main", 2, 0)], (8, "malloc"): [("main", 8, 0)]}, "by labels")
     same(entries(leaks_json("--filter-by-labels", "ail", "--match-by-labels", run_one, run_two)),
          {(2, "malloc"): [("main", 2, 0)]}, "of some labels")
+
+
+# --- leaks, caches and what is kept ---
+
+
+def names_of(heap):
+    return {entry["stackframes"][0]: entry for entry in heap["leaks"]}
+
+
+def test_cache(directory):
+    """Of a server that was attached to, with a full cache, the leak of one in 500 requests is the only potential leak,
+    although nearly all blocks of its callsite are freed; the cache turns over."""
+    with scene() as (daemon, _):
+        server = subprocess.Popen([program("serving"), "500", "2000", "20"], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, bufsize=0)
+        lines = server.stdout
+        while int(lines.readline()) < 4000:
+            pass
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(server.pid))
+        attached(daemon, server)
+        os.set_blocking(lines.fileno(), False)
+        while lines.read(65536):
+            pass
+        os.set_blocking(lines.fileno(), True)
+        for _ in range(60):
+            lines.readline()
+        check(session.end() == 0, session.stderr)
+        server.stdin.close()
+        check(server.wait() == 0, "the server failed")
+    path = os.path.join(directory, "o")
+    (process,) = leaks_json(path)["processes"]
+    heap = next(heap for heap in process["heaps"] if heap["heap"] == "libc.malloc")
+    entries_of = names_of(heap)
+    same(heap["leaks"][0]["stackframes"][0], "read_request", "the first")
+    leak, cache = entries_of["read_request"], entries_of["cache_entry"]
+    same((heap["potential_leaks"], leak["trend"], cache["trend"]), (1, "grows", "turns_over"), f"{leak} {cache}")
+    check(leak["chance"] < 0.01 and 0.98 < leak["freed"] < 1, f"the leak: {leak}")
+    check(leak["oldest_age_ms"] > cache["oldest_age_ms"] > 0 and leak["bytes_per_second"] > 0, f"ages: {leak} {cache}")
+    check(cache["size"] > leak["size"] and cache["freed"] > 0.5, f"the cache: {cache}")
+    text = leaks(path).stdout.decode()
+    check("1 potential leak found among" in text and "grows" in text and "turns over: " in text, text)
+    # A report shows the same of each callsite.
+    report = json.loads(run([TOOL, "report", "--json", "--lifetimes", path]).stdout)
+    (heap,) = [heap for heap in report["heaps"] if heap["heap"] == "libc.malloc"]
+    shown = {callsite["frames"][0]["name"]: callsite for callsite in heap["callsites"]}
+    for name, entry in (("read_request", leak), ("cache_entry", cache)):
+        for key in ("trend", "freed", "mean_lifetime_ms", "median_age_ms", "oldest_age_ms", "chance"):
+            same(shown[name][key], entry[key], f"{key} of {name} in the report")
+    text = run([TOOL, "report", "--lifetimes", path]).stdout.decode()
+    check("grows" in text and "turns over: " in text, text)
+
+
+def test_freed_at_end(directory):
+    """Of a program that frees all at its end, the last checkpoint before it is shown, and said so."""
+    output = os.path.join(directory, "o")
+    host = subprocess.Popen(harness.host_command([program("commanded")], output, 1), stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, bufsize=0)
+    host.stdin.write(b"hold 1000 1000\n")
+    host.stdout.readline()
+    trace = os.path.join(output, "raw-trace")
+
+    def held_at_checkpoint():
+        done = run([TOOL, "report", "--json", trace])
+        return done.status == 0 and any(heap["total"]["space"]["estimate"] >= 1e6
+                                        for heap in json.loads(done.stdout)["heaps"])
+
+    wait_for("a checkpoint", held_at_checkpoint)
+    host.stdin.write(b"drop\nexit 0\n")
+    host.stdin.close()
+    check(host.wait() == 0, "the profiler failed")
+    report = json.loads(run([TOOL, "report", "--json", output]).stdout)
+    same([heap["dumps"] for heap in report["heaps"]], [1], "dumps of the report")
+    for arguments in ((output,), (output + "@max",), (output + "@last",)):
+        done = leaks("--json", *arguments)
+        (heap,) = json.loads(done.stdout)["processes"][0]["heaps"]
+        entry = names_of(heap).get("hold_block")
+        check(entry and (entry["size"], entry["count"], entry["freed"]) == (1000000, 1000, 0), f"{arguments}: {entry}")
+        check(0 < heap["at_ns"] < report["heaps"][0]["duration_ns"], f"at {heap['at_ns']}")
+        same(b"had freed nearly all at its end" in done.stderr, not arguments[0].endswith("@max"), f"{done.stderr!r}")
+    (heap,) = leaks_json(output + "@final")["processes"][0]["heaps"]
+    check("hold_block" not in names_of(heap), f"at the end: {heap['leaks']}")
+
+
+def test_rows(directory):
+    """A row is a row of a report: call stacks that are shown alike are one, with the callers at which they part."""
+    inner = "a;b;c;d;e;f;g"
+    made = {f"main;one;{inner}": (300, 3), f"main;two;{inner}": (100, 1), "main;h": (10, 1)}
+    path = one_process(made).write(directory, "t")
+    same(entries(leaks_json(path)), {(7, "malloc"): [(f"main;one;{inner}", 400, 4), ("main;h", 10, 1)]}, "rows")
+    same([entry["stacks"] for entry in leaks_json(path)["processes"][0]["heaps"][0]["leaks"]], [2, 1], "their stacks")
+    same(entries(leaks_json("--stacks", path)),
+         {(7, "malloc"): [(f"main;one;{inner}", 300, 3), (f"main;two;{inner}", 100, 1), ("main;h", 10, 1)]}, "each stack")
+    text = leaks(path).stdout.decode()
+    check("one 75 %, two 25 %" in text, text)
+    report = run([TOOL, "report", path]).stdout.decode()
+    check("one 75 %, two 25 %" in report, report)
+    # A sum below the largest row would contradict it.
+    before = {"main;shrinks": (252000, 10), "main;grows": (10, 1)}
+    path = one_process(before, {"main;shrinks": (0, 0), "main;grows": (121010, 2)}).write(directory, "both")
+    text = leaks(path + "@1", path + "@2").stdout.decode()
+    check("1 potential leak found; others shrank by 252 kB." in text and "in all" not in text, text)
+    # What was freed is known of each, ages are not.
+    (heap,) = leaks_json(path + "@1", path + "@2")["processes"][0]["heaps"]
+    (entry,) = heap["leaks"]
+    same([entry[key] for key in ("trend", "steady", "chance", "freed", "mean_lifetime_ms", "median_age_ms",
+                                 "oldest_age_ms", "bytes_per_second")], [None, None, None, 0, None, None, None, None],
+         "what is unknown")
+    check("nothing of what it allocated was freed; ages unknown\n" in text, text)
 
 
 # --- the page ---

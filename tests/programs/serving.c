@@ -5,9 +5,9 @@
  *   serving LEAK-EVERY CACHED [PAUSE-US]
  *
  * It allocates a table at its start, and then serves requests until its standard input ends. Each
- * request allocates a block, which is freed at its end, but for one request in LEAK-EVERY (0: none).
- * Each adds an entry to a cache, which drops the oldest one of CACHED. Prints a line after every
- * 1,000 requests. It waits PAUSE-US after each.
+ * request allocates a block, which is freed at its end, but for one request in LEAK-EVERY (0:
+ * none). Each adds an entry to a cache, which drops the oldest one of CACHED. Prints a line after
+ * every 1,000 requests. It waits PAUSE-US after each.
  */
 #include <poll.h>
 #include <stdio.h>

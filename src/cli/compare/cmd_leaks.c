@@ -193,7 +193,8 @@ static void tell_moment(const struct compare_source *source)
         last = &heap->dumps[heap->dump_count - 1];
         if (dump == last)
             continue;
-        struct formatted at = format_time((double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+        struct formatted at =
+            format_time((double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
         struct formatted end =
             format_time((double)(last->boottime_ns - heap->start_boottime_ns) / 1e9);
         format_printf(stderr,

@@ -3,7 +3,8 @@
  * An argument of the comparing verbs: a trace, or one dump of it, as in TRACE, TRACE@2 (its second
  * dump), TRACE@12.5s (the dump nearest to 12.5 s after the profile's start), TRACE@max (the dump
  * with most live bytes), TRACE@last and TRACE@final. These two differ if the caller wants the last
- * one of programs that free all at their end to be the one before it. TRACE may be a directory that heap_profile wrote.
+ * one of programs that free all at their end to be the one before it. TRACE may be a directory that
+ * heap_profile wrote.
  */
 #ifndef HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H
 #define HEAPPROFD_CLI_COMPARE_COMPARE_SOURCE_H

@@ -148,7 +148,7 @@ struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leak
         if (from[i].side == 0 && !of_growth)
             continue;
         if (used == 0 || all.stacks[used - 1].callsite != callsite)
-            all.stacks[used++] = (struct row_stack){callsite, 0};
+            all.stacks[used++] = (struct row_stack){.callsite = callsite};
         all.stacks[used - 1].rank += from[i].side == 0 ? -live : live;
     }
     for (size_t i = 0; i < used; i++)
@@ -243,26 +243,26 @@ int leaks_make(struct compare_source *before, struct compare_source *after,
                const struct leaks_options *options, struct leaks *leaks)
 {
     struct diff_options by = {.by = DIFF_CALLSITE,
-                                    .lines = options->lines,
-                                    .pairing = options->pairing,
-                                    .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
-                                    .types = true,
-                                    .stacks = true,
-                                    .as_shown = !options->by_stack && !options->lines &&
-                                                !options->stacks};
+                              .lines = options->lines,
+                              .pairing = options->pairing,
+                              .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
+                              .types = true,
+                              .stacks = true,
+                              .as_shown =
+                                  !options->by_stack && !options->lines && !options->stacks};
     struct diff_side late = {after->profile, after->dumps, after->dump_count};
     struct diff_side early = {after->profile, NULL, 0};
     if (before != NULL)
         early = (struct diff_side){before->profile, before->dumps, before->dump_count};
     struct numbering numbering = {0};
-    *leaks = (struct leaks){.before = before,
-                            .after = after,
-                            .options = options,
-                            .stacks = {.profiles = {before == NULL ? NULL : before->profile,
-                                                    after->profile},
-                                       .all_frames = options->all_frames,
-                                       .lines = options->lines,
-                                       .columns = stack_format_columns(stdout)}};
+    *leaks = (struct leaks){
+        .before = before,
+        .after = after,
+        .options = options,
+        .stacks = {.profiles = {before == NULL ? NULL : before->profile, after->profile},
+                   .all_frames = options->all_frames,
+                   .lines = options->lines,
+                   .columns = stack_format_columns(stdout)}};
     if (compare_stacks_make(&leaks->stacks) < 0)
         return -ENOMEM;
     for (int i = 0; i < 2 && !options->all_frames; i++)

@@ -12,7 +12,7 @@
 /* As all tables have it; DIFF_NO_TYPE is the word of Chromium's JSON. */
 #define NO_TYPE "[no type]"
 #define ENTRY_INDENT "              " /* of lines below a row */
-#define FIGURES_COLUMNS 69 /* of a row, before its text */
+#define FIGURES_COLUMNS 69            /* of a row, before its text */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"

@@ -17,8 +17,9 @@ static const struct {
     [TURNOVER_STAYS] = {"no longer grows", "stays"},
 };
 
-static const char *const paces[] = {
-    [TURNOVER_PACE_UNKNOWN] = "", [TURNOVER_STEADY] = " steadily", [TURNOVER_IN_STEPS] = " in steps"};
+static const char *const paces[] = {[TURNOVER_PACE_UNKNOWN] = "",
+                                    [TURNOVER_STEADY] = " steadily",
+                                    [TURNOVER_IN_STEPS] = " in steps"};
 
 /* A share that is neither none nor all is not printed as such. */
 static void print_freed(const struct turnover *row, FILE *out)
@@ -34,8 +35,8 @@ static void print_freed(const struct turnover *row, FILE *out)
         fprintf(out, "%s of what it allocated was freed",
                 percent < 0.01 ? "less than 0.01 %" : "more than 99.99 %");
     else
-        fprintf(out, "%.*f %% of what it allocated was freed",
-                percent < 1 || rest < 1 ? 2 : 0, percent);
+        fprintf(out, "%.*f %% of what it allocated was freed", percent < 1 || rest < 1 ? 2 : 0,
+                percent);
     if (!isnan(row->lifetime_ms) && row->freed > 0)
         fprintf(out, ", after %s on average", format_time(row->lifetime_ms / 1000).bytes);
 }
@@ -47,7 +48,8 @@ void turnover_print_line(const struct turnover *row, const char *indent, FILE *o
         return;
     fprintf(out, "%s%s", indent, name);
     if (row->kind == TURNOVER_GROWS)
-        fprintf(out, "%s, %s a second", paces[row->pace], format_bytes(row->bytes_per_second).bytes);
+        fprintf(out, "%s, %s a second", paces[row->pace],
+                format_bytes(row->bytes_per_second).bytes);
     fputs(*name != '\0' ? ": " : "", out);
     print_freed(row, out);
     if (isnan(row->oldest_ms))

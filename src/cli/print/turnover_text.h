@@ -8,8 +8,8 @@
 #include "compare/turnover.h"
 #include "util/json_writer.h"
 
-/* Print a line: "turns over: 94 % of what it allocated was freed, after 9.80 s on average; ages up to
- * 12.0 s, median 6.10 s". Print nothing if nothing is known. */
+/* Print a line: "turns over: 94 % of what it allocated was freed, after 9.80 s on average; ages up
+ * to 12.0 s, median 6.10 s". Print nothing if nothing is known. */
 void turnover_print_line(const struct turnover *row, const char *indent, FILE *out);
 
 /* Print the members; docs/leaks.md describes them. */

@@ -43,6 +43,8 @@ static const char help[] =
     "key\n"
     "                  breaks each down: type,backtrace  context,type  backtrace,type and so on\n"
     "  --stacks        show whole stacks\n"
+    "  --lifetimes     show what was freed of each row, the ages of what is live, and whether it\n"
+    "                  grows or turns over (docs/leaks.md)\n"
     "  --rss           explain the difference between heap and RSS: the process's other memory\n"
     "  --top N         rows of a table (20; 0: all); with --json, callsites of each heap (all)\n"
     "  --pid PID, --heap NAME, --dump N   only this process, heap and dump (from 1; 'final': the "
@@ -89,6 +91,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("addresses", 0, OPTION_SET, struct request, report.addresses),
     OPTION_ENTRY("thread", 0, OPTION_SET, struct request, report.thread),
     OPTION_ENTRY("stacks", 0, OPTION_SET, struct request, report.stacks),
+    OPTION_ENTRY("lifetimes", 0, OPTION_SET, struct request, report.lifetimes),
     FILTER_OPTIONS(struct request, filter),
     FRAMES_OPTION(struct request, report.all_frames),
     OPTION_ENTRY("rss", 0, OPTION_SET, struct request, report.rss),

@@ -20,6 +20,7 @@ struct report_options {
     bool addresses;  /* in the tree: a line for each call site, not for each function */
     bool brief;      /* header and one short table, printed at the end of a recording */
     bool stacks;     /* whole stacks under each callsite */
+    bool lifetimes;  /* whether each callsite grows or turns over */
     bool all_frames; /* show frames of allocators, runtimes and standard libraries, too */
     bool rss;        /* explain the process's memory instead of printing tables */
     bool colours;

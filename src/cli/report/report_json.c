@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "cli/print/turnover_text.h"
 #include "cli/print/widened.h"
 #include "cli/report/report.h"
 #include "cli/report/report_end.h"
@@ -335,23 +336,45 @@ static struct ranked *choose_samples(const struct profile_dump *dump, enum expor
     return chosen;
 }
 
+/* Return whether each sample of the dump grows or turns over; malloc'd. NULL: no memory. */
+static struct turnover *judge(const struct profile *profile, const struct export_dump *dump)
+{
+    size_t count = dump->dump->sample_count;
+    struct turnover *rows = calloc(count + 1, sizeof(*rows));
+    for (size_t i = 0; i < count && rows != NULL; i++) {
+        struct turnover_facts facts = {0};
+        turnover_facts_add(&facts, dump->dump->samples[i]);
+        rows[i] = turnover_of(&facts, profile, dump, true);
+    }
+    if (rows == NULL || turnover_judge(rows, count) == 0)
+        return rows;
+    free(rows);
+    return NULL;
+}
+
 static void print_callsites(struct json_writer *json, struct printing *printing,
                             const struct profile_heap *heap, const struct profile_dump *dump)
 {
     size_t count;
     struct ranked *chosen =
         choose_samples(dump, printing->options->view, printing->options->top, &count);
+    const struct export_dump judged = {heap, dump};
+    struct turnover *turnovers =
+        printing->options->lifetimes ? judge(printing->stacks.profile, &judged) : NULL;
     json_array(json, "callsites");
     for (size_t i = 0; chosen != NULL && i < count; i++) {
         struct rollup_values values = rollup_values_of(chosen[i].sample);
         json_line(json);
         json_object(json, NULL);
         print_figures(json, printing->options->compact, &values, heap, dump, true, false);
+        if (turnovers != NULL)
+            turnover_print_json(json, &turnovers[chosen[i].order]);
         json_stacks_print(&printing->stacks, json, chosen[i].sample->callsite);
         json_end_object(json);
     }
     json_end_array(json);
     json_unsigned(json, "more_callsites", dump->sample_count - count);
+    free(turnovers);
     free(chosen);
 }
 

@@ -10,6 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "cli/print/turnover_text.h"
 #include "cli/report/row_stacks.h"
 #include "profile/partial.h"
 #include "util/ranked.h"
@@ -179,8 +180,9 @@ static void print_callsite(const struct printer *printer, uint32_t callsite)
 
 /* A row of a table of callsites. */
 struct callsite_line {
-    XXH128_hash_t text; /* hash of the printed stack */
-    uint32_t callsite;  /* of the highest-ranking stack in the row */
+    XXH128_hash_t text;                  /* hash of the printed stack */
+    uint32_t callsite;                   /* of the highest-ranking stack in the row */
+    const struct profile_sample *sample; /* of the first stack */
     struct rollup_values values;
     double rank, highest; /* of all stacks in the row; of that one */
     size_t first, stacks; /* in callsite_lines.stacks */
@@ -235,7 +237,7 @@ static void merge_lines(struct callsite_lines *lines)
     qsort(items, lines->count, sizeof(*items), compare_texts);
     for (size_t i = 0; i < lines->count; i++) {
         struct callsite_line *last = kept > 0 ? &items[kept - 1] : NULL;
-        lines->stacks[i] = (struct row_stack){items[i].callsite, items[i].highest};
+        lines->stacks[i] = (struct row_stack){items[i].callsite, items[i].highest, items[i].sample};
         if (last == NULL || !XXH128_isEqual(last->text, items[i].text)) {
             items[kept] = items[i];
             items[kept++].first = i;
@@ -271,6 +273,7 @@ static struct callsite_line *list_callsites(const struct printer *printer, int b
             .values = rollup_values_of(dump->samples[i]), .stacks = 1, .order = i};
         line.highest = rank_of(&line.values, by);
         line.callsite = dump->samples[i]->callsite;
+        line.sample = dump->samples[i];
         rewind(to_text.out);
         print_callsite(&to_text, line.callsite);
         if (fflush(to_text.out) == 0)
@@ -319,16 +322,38 @@ static void print_line(const struct printer *printer, const struct callsite_line
         stack_format_print_stack(&printer->stacks, line->callsite, 0, STACK_INDENT, printer->out);
 }
 
+/* Return whether each line grows or turns over; malloc'd. NULL: no memory, or not asked for. */
+static struct turnover *judge_lines(const struct printer *printer,
+                                    const struct callsite_lines *lines)
+{
+    const struct export_dump dump = {printer->heap, printer->dump};
+    struct turnover *rows = calloc(lines->count + 1, sizeof(*rows));
+    for (size_t i = 0; i < lines->count && rows != NULL; i++) {
+        struct turnover_facts facts = {0};
+        for (size_t j = 0; j < lines->items[i].stacks; j++)
+            turnover_facts_add(&facts, lines->stacks[lines->items[i].first + j].sample);
+        rows[i] = turnover_of(&facts, printer->profile, &dump, true);
+    }
+    if (rows == NULL || turnover_judge(rows, lines->count) == 0)
+        return rows;
+    free(rows);
+    return NULL;
+}
+
 static void print_callsites(const struct printer *printer, const struct callsite_lines *lines,
                             double total, enum export_view view, size_t top)
 {
     size_t count = lines->count, shown = top == 0 || top > count ? count : top;
+    struct turnover *turnovers = printer->options->lifetimes ? judge_lines(printer, lines) : NULL;
     printer_columns(printer, view, "function < its callers");
     for (size_t i = 0; i < shown; i++) {
         struct profile_estimate figure = estimate_of_view(&lines->items[i].values, view);
         printer_figures(printer, &figure, total, view);
         print_line(printer, lines, &lines->items[i]);
+        if (turnovers != NULL)
+            turnover_print_line(&turnovers[i], STACK_INDENT, printer->out);
     }
+    free(turnovers);
     if (shown < count)
         fprintf(printer->out, "%10s        (%s more callsite%s; --top 0 shows all)\n", "...",
                 format_count((double)(count - shown)).bytes, count - shown == 1 ? "" : "s");

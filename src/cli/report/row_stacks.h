@@ -14,6 +14,7 @@
 struct row_stack {
     uint32_t callsite;
     double rank;
+    const struct profile_sample *sample; /* in a row of one dump */
 };
 
 /* Return whether all have one line in the row's first function of the program. */

@@ -47,8 +47,8 @@ void dump_times_add(const struct dump_times *times, uint32_t figures, uint8_t he
     for (uint32_t at = times->first[figures]; at != 0; at = times->items[at - 1].next) {
         const struct dump_time *item = &times->items[at - 1];
         if (sum->slice_ms == 0)
-            *sum = (struct trace_live_times){.slice_ms = times->slice_ms,
-                                             .oldest_ms = item->time_ms};
+            *sum =
+                (struct trace_live_times){.slice_ms = times->slice_ms, .oldest_ms = item->time_ms};
         trace_live_times_add(sum, item->time_ms, item->bytes / times->parts[heap], 1);
     }
 }

@@ -14,9 +14,9 @@ struct dump_times {
         uint32_t next; /* index + 1 of the next one of the same figures; 0: last */
     } * items;
     size_t count, capacity;
-    uint32_t *first; /* by figures: index + 1; 0: none */
+    uint32_t *first;                /* by figures: index + 1; 0: none */
     double parts[LEDGER_HEAPS_MAX]; /* the part of the heap that was visited */
-    bool failed; /* no memory */
+    bool failed;                    /* no memory */
 };
 
 /* Take the times of the live samples of all heaps, now_ms after the ledger's beginning. Return 0 or

@@ -214,7 +214,8 @@ static bool is_same_sample(const struct profile_sample *one, const struct profil
 {
     bool same = memcmp(&one->figures, &other->figures, sizeof(one->figures)) == 0 &&
                 memcmp(&one->peak, &other->peak, sizeof(one->peak)) == 0 &&
-                profile_times_are_same(one->times, other->times) && one->tagged == other->tagged && one->part_count == other->part_count;
+                profile_times_are_same(one->times, other->times) && one->tagged == other->tagged &&
+                one->part_count == other->part_count;
     for (uint32_t i = 0; i < one->part_count && same; i++)
         same = is_same_part(&one->parts[i], &other->parts[i], one->tagged);
     return same;

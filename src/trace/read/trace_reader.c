@@ -31,7 +31,7 @@ struct trace_reader {
     /* Contents of a packet of compressed packets. */
     uint8_t *unpacked;
     struct proto_span unpacked_left; /* or of a withdrawn checkpoint, in `buffer` */
-    struct proto_span raw; /* the last field that was read, including its key */
+    struct proto_span raw;           /* the last field that was read, including its key */
     bool takes_withdrawn;
 };
 
