@@ -19,20 +19,26 @@ static const char help[] =
     "usage: heap_profile leaks [options] [A]    call stacks with live memory in A\n"
     "       heap_profile leaks [options] A B    call stacks that have grown from A to B\n"
     "\n"
-    "Lists call stacks, the largest first, by the memory that they allocated themselves and still\n"
-    "hold, for each process and heap, with 95 % limits, and by type if types are known. A and B "
-    "are\n"
+    "Lists callsites by the memory that they allocated themselves and still hold, for each "
+    "process\n"
+    "and heap, with 95 % limits, and by type if types are known: those that grow beyond chance "
+    "first,\n"
+    "then the largest. A line below each says how much of what it allocated was freed, how old is\n"
+    "what is live, and whether it grows, turns over (a cache), or no longer grows. A and B are\n"
     "profiles (a DIR or TRACE that heap_profile wrote, Chrome's heap dumps, pprof files and "
     "others:\n"
     "docs/formats.md), or dumps of a trace: TRACE@2 (by number), TRACE@12.5s (nearest to that\n"
-    "time), TRACE@max, TRACE@last (default). Without A: the latest profile.\n"
+    "time), TRACE@max, TRACE@last (default; before the end if the program freed all then), "
+    "TRACE@final.\n"
+    "Without A: the latest profile.\n"
     "\n"
     "  --threshold N         only call stacks of more than N allocations\n"
     "  --size-threshold BYTES   only call stacks of more bytes (k, M, G)\n"
     "  --shrunk        list call stacks that shrank, too\n"
     "  --top N         rows of each heap (on a terminal 20, else all; 0: all)\n"
     "  --lines, --stacks   show source lines, and distinguish call stacks by them; show whole "
-    "stacks\n"
+    "stacks,\n"
+    "                  each in a row of its own\n"
     "  --match-by-labels   pair processes by name and command line instead of pid\n"
     "  --filter-by-name NAME, --filter-by-labels TEXT   only processes of this name; only those\n"
     "                  with TEXT in their command line\n"
@@ -52,8 +58,6 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile leaks --size-threshold 1M profile\n"
     "  heap_profile leaks trace@1 trace@last           what accumulated during the run\n"
-    "  heap_profile leaks trace@1 trace@max            the same, if the program frees all at its "
-    "end\n"
     "  heap_profile leaks --match-by-labels before.json.gz after.json.gz\n";
 
 struct request {
@@ -166,7 +170,7 @@ static void drop_profiles(struct compare_source sources[2])
 }
 
 /* Return whether a source lacks an earlier moment, which its checkpoints may have: it has one dump
- * only, and another one is named, or the program had freed all by then. */
+ * only, and another one is named, or the program had freed most by then. */
 static bool lacks_moment(const struct compare_source *source)
 {
     bool freed = false;
@@ -197,10 +201,11 @@ static void tell_moment(const struct compare_source *source)
             format_time((double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
         struct formatted end =
             format_time((double)(last->boottime_ns - heap->start_boottime_ns) / 1e9);
-        format_printf(stderr,
-                      "heap_profile: %s: the program had freed nearly all at its end, after %s: "
-                      "this is its memory at %s; @final is the end\n",
-                      source->argument, end.bytes, at.bytes);
+        format_printf(
+            stderr,
+            "heap_profile: %s: the program had freed most of its memory at its end, after %s: "
+            "this is its memory at %s; @final is the end\n",
+            source->argument, end.bytes, at.bytes);
         return;
     }
 }

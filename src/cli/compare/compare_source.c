@@ -145,7 +145,7 @@ bool compare_is_freed_at_end(const struct profile_heap *heap)
 {
     const struct profile_dump *last = &heap->dumps[heap->dump_count - 1];
     double before = heap->dump_count > 1 ? live_of(&last[-1]) : heap->status.peak_live_bytes;
-    return last->final && live_of(last) < before / 2;
+    return last->final && live_of(last) < before / 4;
 }
 
 static const struct profile_dump *dump_of(const struct compare_source *source,

@@ -51,7 +51,8 @@ struct compare_choice {
     bool before_end;    /* COMPARE_LAST: without a last dump after which little is left */
 };
 
-/* Return whether the program had freed nearly all when its last dump was taken, at its end. */
+/* Return whether the program had freed most of its memory, more than three quarters, when its last
+ * dump was taken, at its end. */
 bool compare_is_freed_at_end(const struct profile_heap *heap);
 
 /* --pid PID[,PID]: of the profile before and after; a single PID means both. */
