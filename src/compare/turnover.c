@@ -10,10 +10,11 @@
 #include "profile/rollup.h"
 
 #define LEVEL 0.01
-#define RATIO_LEAST 0.125 /* of old blocks to young ones: less is none */
-#define FREED_PART 0.1    /* less is hardly anything */
-#define FREED_MOST 0.5    /* more is most of it */
-#define SLICES_LEAST 3u   /* of each part: fewer are too short to compare */
+#define RATIO_LEAST 0.125  /* of old blocks to young ones: less is none */
+#define FREED_PART 0.1     /* less is hardly anything */
+#define FREED_MOST 0.5     /* more is most of it */
+#define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
+#define TIME_LEAST_MS 1000 /* before, every program grows */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1
@@ -181,7 +182,7 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     row->oldest_ms = fmax((double)end_ms - (double)times->oldest_ms, 0);
     row->median_ms = median_of(times, end_ms);
     row->kind = TURNOVER_UNCLEAR;
-    if (parts.width == 0)
+    if (parts.width == 0 || end_ms < TIME_LEAST_MS)
         return;
     /* Blocks that all live as long as each other are never older than that. */
     bool is_cut_off =

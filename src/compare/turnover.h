@@ -19,6 +19,8 @@
  * least what such a risk of being freed leaves: exp(-h t), where t is the time between the two
  * parts, and h the frees per time that a sample was live (the estimate of an exponential lifetime).
  *
+ * In the first second of a profile every program grows: nothing is said then.
+ *
  * Rows are judged together: a row grows if Holm's procedure rejects chance at 1 % (change_mark()).
  */
 #ifndef HEAPPROFD_COMPARE_TURNOVER_H

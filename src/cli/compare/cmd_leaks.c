@@ -60,6 +60,8 @@ static const char help[] =
     "  heap_profile leaks trace@1 trace@last           what accumulated during the run\n"
     "  heap_profile leaks --match-by-labels before.json.gz after.json.gz\n";
 
+#define PEAK_TOLD_BYTES 1e6 /* less is not worth a hint */
+
 struct request {
     struct leaks_options leaks;
     struct compare_choice choices[2];
@@ -188,26 +190,31 @@ static bool wants_checkpoints(const struct compare_source sources[2], int count)
     return lacks_moment(&sources[1]) || (count == 2 && lacks_moment(&sources[0]));
 }
 
-/* Say so where the dump of `last` is the one before the program's end. */
+/* Say so if the program freed most of its memory at its end: whether the list is of before. */
 static void tell_moment(const struct compare_source *source)
 {
-    for (size_t i = 0; i < source->dump_count && source->which == COMPARE_LAST; i++) {
+    const struct profile_heap *lost = NULL;
+    for (size_t i = 0; i < source->dump_count; i++) {
         const struct profile_heap *heap = source->dumps[i].heap;
-        const struct profile_dump *dump = source->dumps[i].dump, *last;
-        last = &heap->dumps[heap->dump_count - 1];
-        if (dump == last)
-            continue;
-        struct formatted at =
-            format_time((double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
-        struct formatted end =
-            format_time((double)(last->boottime_ns - heap->start_boottime_ns) / 1e9);
-        format_printf(
-            stderr,
-            "heap_profile: %s: the program had freed most of its memory at its end, after %s: "
-            "this is its memory at %s; @final is the end\n",
-            source->argument, end.bytes, at.bytes);
-        return;
+        double peak = heap->status.peak_live_bytes, live;
+        live = rollup_live_bytes(&source->dumps[i].dump->total);
+        if (compare_is_before_end(source, &source->dumps[i]))
+            format_printf(stderr,
+                          "heap_profile: %s: the program had freed most of its memory at its end: "
+                          "this is of %s; @final is the end\n",
+                          source->argument, compare_time_of(heap, source->dumps[i].dump).bytes);
+        if (compare_is_before_end(source, &source->dumps[i]))
+            return;
+        if (source->which == COMPARE_LAST && !source->is_final && source->dumps[i].dump->final &&
+            live < peak / 4 && peak > PEAK_TOLD_BYTES)
+            lost = heap;
     }
+    if (lost != NULL)
+        format_printf(stderr,
+                      "heap_profile: %s: the program had freed most of its memory at its end, and "
+                      "no dump before has it: -c 1s takes one each second, and heap_profile report "
+                      "--view max shows the peak\n",
+                      source->argument);
 }
 
 /* Open one or two sources. With one argument, or none, sources[0] stays empty. */

@@ -22,6 +22,11 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
     return text;
 }
 
+struct formatted compare_time_of(const struct profile_heap *heap, const struct profile_dump *dump)
+{
+    return format_time((double)(dump->boottime_ns - heap->start_boottime_ns) / 1e9);
+}
+
 /* Return the dump of the heap that was widened most; NULL: none was. */
 static const struct profile_heap *widest(const struct export_dump *dumps, size_t count)
 {

@@ -14,6 +14,9 @@
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts);
 
+/* Format the time of a dump since the start of its heap. */
+struct formatted compare_time_of(const struct profile_heap *heap, const struct profile_dump *dump);
+
 /* Return whether a side's figures are unknown, because one of its processes was unseen. */
 bool compare_is_unseen(const struct export_dump *dumps, size_t count);
 

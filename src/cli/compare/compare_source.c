@@ -148,6 +148,12 @@ bool compare_is_freed_at_end(const struct profile_heap *heap)
     return last->final && live_of(last) < before / 4;
 }
 
+bool compare_is_before_end(const struct compare_source *source, const struct export_dump *chosen)
+{
+    const struct profile_heap *heap = chosen->heap;
+    return source->which == COMPARE_LAST && chosen->dump != &heap->dumps[heap->dump_count - 1];
+}
+
 static const struct profile_dump *dump_of(const struct compare_source *source,
                                           const struct profile_heap *heap, uint64_t start_ns,
                                           bool before_end)

@@ -54,6 +54,8 @@ struct compare_choice {
 /* Return whether the program had freed most of its memory, more than three quarters, when its last
  * dump was taken, at its end. */
 bool compare_is_freed_at_end(const struct profile_heap *heap);
+/* Return whether the dump before that one was chosen in its place. */
+bool compare_is_before_end(const struct compare_source *source, const struct export_dump *chosen);
 
 /* --pid PID[,PID]: of the profile before and after; a single PID means both. */
 struct compare_pids {

@@ -208,6 +208,19 @@ static void print_shrunk_sum(const struct page *page, const struct growth_list *
                 format_count((double)shrunk->count).bytes, bytes.bytes);
 }
 
+/* Print of which dump the live memory is, if a program that freed most at its end made it another
+ * one than the last. */
+static void print_moment(const struct page *page)
+{
+    const struct export_dump *after = page->heap->pair->after;
+    if (page->heap->pair->after_count != 1 || !compare_is_before_end(page->leaks->after, after))
+        return;
+    const struct profile_heap *heap = after->heap;
+    fprintf(page->out, "  moment   at %s, before the program freed most of it at its end, at %s\n",
+            compare_time_of(heap, after->dump).bytes,
+            compare_time_of(heap, &heap->dumps[heap->dump_count - 1]).bytes);
+}
+
 static void print_heap(const struct page *page)
 {
     const struct leaks_heap *heap = page->heap;
@@ -235,6 +248,7 @@ static void print_heap(const struct page *page)
         fprintf(page->out, " among %s callsites", format_count((double)heap->grown.count).bytes);
     print_total(page);
     fputs(".\n", page->out);
+    print_moment(page);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
     compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
     print_list(page, &heap->grown, false);
