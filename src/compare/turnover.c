@@ -15,6 +15,7 @@
 #define FREED_MOST 0.5     /* more is most of it */
 #define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
 #define TIME_LEAST_MS 1000 /* before, every program grows */
+#define COUNT_MOST 1e6     /* of samples that are compared: more decide nothing, and take long */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1
@@ -84,6 +85,11 @@ static struct parts parts_of(const struct trace_live_times *times, uint64_t end_
     parts.bytes = bytes[0] + bytes[1];
     parts.old = count_of(bytes[0], samples[0], bytes[1], samples[1]);
     parts.young = count_of(bytes[1], samples[1], bytes[0], samples[0]);
+    double n = parts.old + parts.young;
+    if (n > COUNT_MOST) {
+        parts.old = round(parts.old * COUNT_MOST / n);
+        parts.young = COUNT_MOST - parts.old;
+    }
     return parts;
 }
 

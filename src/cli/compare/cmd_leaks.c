@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/cmd.h"
@@ -176,6 +177,10 @@ static void drop_profiles(struct compare_source sources[2])
 static bool lacks_moment(const struct compare_source *source)
 {
     bool freed = false;
+    struct stat file;
+    /* What is no file cannot be read again. */
+    if (stat(source->path, &file) < 0 || !S_ISREG(file.st_mode))
+        return false;
     for (size_t i = 0; i < source->profile->heap_count; i++) {
         const struct profile_heap *heap = &source->profile->heaps[i];
         if (heap->dump_count > 1)
