@@ -486,7 +486,7 @@ def test_cache(directory):
     check(leak["oldest_age_ms"] > cache["oldest_age_ms"] > 0 and leak["bytes_per_second"] > 0, f"ages: {leak} {cache}")
     check(cache["size"] > leak["size"] and cache["freed"] > 0.5, f"the cache: {cache}")
     text = leaks(path).stdout.decode()
-    check("1 potential leak found among" in text and "grows" in text and "turns over: " in text, text)
+    check("1 potential leak found, among" in text and "grows" in text and "turns over: " in text, text)
     # A report shows the same of each callsite.
     report = json.loads(run([TOOL, "report", "--json", "--lifetimes", path]).stdout)
     (heap,) = [heap for heap in report["heaps"] if heap["heap"] == "libc.malloc"]

@@ -244,9 +244,10 @@ static void print_heap(const struct page *page)
     }
     fprintf(page->out, ": %zu potential leak%s found", heap->leak_count,
             heap->leak_count == 1 ? "" : "s");
-    if (heap->leak_count < heap->grown.count)
-        fprintf(page->out, " among %s callsites", format_count((double)heap->grown.count).bytes);
     print_total(page);
+    if (heap->leak_count < heap->grown.count)
+        fprintf(page->out, ", among %s callsite%s", format_count((double)heap->grown.count).bytes,
+                heap->grown.count == 1 ? "" : "s");
     fputs(".\n", page->out);
     print_moment(page);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
