@@ -57,7 +57,7 @@ static int export_table(struct query_database *database, const struct query_tabl
                                         table->name, named, table->name));
     for (unsigned i = table->has_id ? 1 : 0; i < table->column_count && code == SQLITE_OK; i++) {
         if (gets_index(table, i))
-            code = run(sql, sqlite3_mprintf("CREATE INDEX export.\"%w_%w\" ON \"%w\"(\"%w\")",
+            code = run(sql, sqlite3_mprintf("CREATE INDEX export.\"%w.%w\" ON \"%w\"(\"%w\")",
                                             table->name, table->columns[i].name, table->name,
                                             table->columns[i].name));
     }
