@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profile/profile_owner.h"
+#include "profile/stack_samples.h"
 #include "util/base_name.h"
 #include "util/sorted_search.h"
 
@@ -61,6 +62,20 @@ void profile_remap_sites(struct profile *profile, const uint32_t *now)
             remap_sites(&profile->heaps[i].dumps[j], now);
 }
 
+static void free_stack_samples(struct profile_stack_samples *samples)
+{
+    if (samples == NULL)
+        return;
+    free(samples->sessions);
+    free(samples->asyncs);
+    free(samples->tasks);
+    free(samples->executions);
+    free(samples->tracks);
+    free(samples->samples);
+    free(samples->counters);
+    free(samples);
+}
+
 void profile_free(struct profile *profile)
 {
     if (profile == NULL)
@@ -87,6 +102,7 @@ void profile_free(struct profile *profile)
     free(profile->counters);
     free(profile->lifetimes);
     free(profile->symbol_lines);
+    free_stack_samples(profile->stack_samples);
     free(profile->mappings);
     free(profile->frames);
     free(profile->callsites);

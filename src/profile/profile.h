@@ -240,7 +240,7 @@ struct profile_process {
 
 /* A process or a thread that one of Perfetto's packets names, in the order of time. */
 struct profile_mention {
-    int32_t pid, tid;
+    int32_t pid, tid; /* pid: PROFILE_NO_PID if the packet names a thread only */
     bool is_thread;
 };
 
@@ -363,6 +363,8 @@ struct profile {
     size_t lifetime_count;
     struct profile_symbol_line *symbol_lines; /* if as_in_trace was requested */
     size_t symbol_line_count;
+    /* If as_in_trace was requested (profile/stack_samples.h); NULL: the trace has none. */
+    struct profile_stack_samples *stack_samples;
     uint64_t missing_packets, damaged_packets;
     bool has_loops;            /* a trace: it has interpreters' own frames beside their functions */
     bool wants_mmap;           /* the session named the heap libc.mmap */

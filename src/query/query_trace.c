@@ -14,19 +14,42 @@
 struct filling {
     struct query_trace *trace;
     struct id_map processes; /* pid: row */
-    struct id_map threads;   /* pid and tid: row */
+    struct id_map threads;   /* pid and tid: row; PROFILE_NO_PID if stacks->has_lone_threads */
 };
 
+static uint64_t thread_key(int32_t pid, int32_t tid)
+{
+    return (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid;
+}
+
+static void set_thread(struct filling *filling, int32_t pid, int32_t tid, uint32_t row)
+{
+    if (id_map_set(&filling->threads, thread_key(pid, tid), row) < 0)
+        filling->trace->error = -ENOMEM;
+}
+
+/* Add a thread of a process, or of an unknown one (PROFILE_NONE). One whose process was unknown so
+ * far is of the first process that names its tid. */
 static void add_thread(struct filling *filling, uint32_t process, int32_t tid)
 {
     struct query_trace *trace = filling->trace;
-    uint64_t key = (uint64_t)(uint32_t)trace->processes[process].pid << 32 | (uint32_t)tid;
+    int32_t pid = process == PROFILE_NONE ? PROFILE_NO_PID : trace->processes[process].pid;
+    uint64_t key = thread_key(pid, tid);
+    bool has_lone = trace->stacks->has_lone_threads;
     if (id_map_find(&filling->threads, key) != ID_MAP_NONE)
         return;
-    if (id_map_set(&filling->threads, key, (uint32_t)trace->thread_count) < 0)
-        trace->error = -ENOMEM;
-    trace->threads[trace->thread_count++] =
-        (struct query_thread){.tid = tid, .name = key == 0 ? "swapper" : "", .process = process};
+    uint32_t row =
+        !has_lone ? ID_MAP_NONE : id_map_find(&filling->threads, thread_key(PROFILE_NO_PID, tid));
+    if (row == ID_MAP_NONE || trace->threads[row].process != PROFILE_NONE) {
+        row = (uint32_t)trace->thread_count++;
+        trace->threads[row] = (struct query_thread){
+            .tid = tid, .name = key == 0 ? "swapper" : "", .process = process};
+    } else {
+        trace->threads[row].process = process;
+    }
+    set_thread(filling, pid, tid, row);
+    if (has_lone)
+        set_thread(filling, PROFILE_NO_PID, tid, row);
 }
 
 /* Add a process and its main thread when the process is first met. */
@@ -62,9 +85,7 @@ static void describe_process(struct filling *filling, uint32_t index)
         of->parent = parent;
     }
     if (process->arguments_are_comm && is_described)
-        trace
-            ->threads[id_map_find(&filling->threads,
-                                  (uint64_t)(uint32_t)process->pid << 32 | (uint32_t)process->pid)]
+        trace->threads[id_map_find(&filling->threads, thread_key(process->pid, process->pid))]
             .name = process->arguments;
     trace->process_rows[index] = row;
 }
@@ -77,6 +98,10 @@ static void fill_processes(struct filling *filling)
     meet_process(filling, 0);
     for (size_t i = 0; i < profile->mention_count && filling->trace->error == 0; i++) {
         const struct profile_mention *mention = &profile->mentions[i];
+        if (mention->pid == PROFILE_NO_PID && mention->is_thread) {
+            add_thread(filling, PROFILE_NONE, mention->tid);
+            continue;
+        }
         uint32_t row = meet_process(filling, mention->pid);
         if (mention->is_thread)
             add_thread(filling, row, mention->tid);
@@ -86,8 +111,7 @@ static void fill_processes(struct filling *filling)
     for (size_t i = 0; i < profile->thread_count && filling->trace->error == 0; i++) {
         const struct profile_thread *thread = &profile->threads[i];
         add_thread(filling, meet_process(filling, thread->pid), thread->tid);
-        uint64_t key = (uint64_t)(uint32_t)thread->pid << 32 | (uint32_t)thread->tid;
-        uint32_t row = id_map_find(&filling->threads, key);
+        uint32_t row = id_map_find(&filling->threads, thread_key(thread->pid, thread->tid));
         if (row != ID_MAP_NONE && *thread->name != '\0')
             filling->trace->threads[row].name = thread->name;
     }
@@ -98,12 +122,13 @@ static void fill_processes(struct filling *filling)
 static void take_lifetime(struct query_trace *trace, struct query_thread *thread,
                           const struct profile_lifetime *event)
 {
-    struct query_process *process = &trace->processes[thread->process];
+    struct query_process *process =
+        thread->process == PROFILE_NONE ? NULL : &trace->processes[thread->process];
     if (event->is_end)
         thread->end_ns = event->boottime_ns;
     else if (thread->start_ns == 0)
         thread->start_ns = event->boottime_ns;
-    if (event->is_end && process->pid == event->tid)
+    if (event->is_end && process != NULL && process->pid == event->tid)
         process->end_ns = event->boottime_ns;
 }
 
@@ -122,6 +147,25 @@ static void fill_lifetimes(struct query_trace *trace)
     id_map_free(&rows);
 }
 
+/* Find the processes and threads of stack samples. */
+static int fill_stack_tasks(struct filling *filling)
+{
+    struct query_trace *trace = filling->trace;
+    trace->stack_tasks = calloc(trace->stacks->task_count + 1, sizeof(*trace->stack_tasks));
+    if (trace->stack_tasks == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < trace->stacks->task_count; i++) {
+        const struct profile_stack_task *task = &trace->stacks->tasks[i];
+        trace->stack_tasks[i] = (struct query_stack_task){PROFILE_NONE, PROFILE_NONE};
+        if (task->pid != PROFILE_NO_PID)
+            trace->stack_tasks[i].process = id_map_find(&filling->processes, (uint32_t)task->pid);
+        if (task->has_tid)
+            trace->stack_tasks[i].thread =
+                id_map_find(&filling->threads, thread_key(task->pid, task->tid));
+    }
+    return trace->error;
+}
+
 static int make_processes(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
@@ -135,9 +179,10 @@ static int make_processes(struct query_trace *trace)
         return -ENOMEM;
     fill_processes(&filling);
     fill_lifetimes(trace);
+    int code = fill_stack_tasks(&filling);
     id_map_free(&filling.processes);
     id_map_free(&filling.threads);
-    return trace->error;
+    return code;
 }
 
 /* --- dumps --- */
@@ -199,7 +244,9 @@ static int make_process_tracks(struct query_trace *trace)
 int query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
                      const struct query_bases *bases)
 {
+    static const struct profile_stack_samples none;
     *trace = (struct query_trace){.path = strdup(path), .profile = profile, .bases = *bases};
+    trace->stacks = profile->stack_samples != NULL ? profile->stack_samples : &none;
     if (trace->path == NULL || make_processes(trace) < 0 || make_dumps(trace) < 0 ||
         make_process_tracks(trace) < 0) {
         query_trace_close(trace);
@@ -216,6 +263,7 @@ void query_trace_close(struct query_trace *trace)
     free(trace->process_rows);
     free(trace->threads);
     free(trace->process_tracks);
+    free(trace->stack_tasks);
     free(trace->dumps);
     free(trace->sample_firsts);
     free(trace->part_firsts);
@@ -244,5 +292,11 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace)
     bases.dump += (int64_t)trace->dump_count;
     bases.memory_snapshot += (int64_t)profile->memory_snapshot_count;
     bases.counter_track += (int64_t)profile->counter_track_count;
+    bases.counter += (int64_t)profile->counter_count;
+    bases.stack_session += trace->stacks->session_ids;
+    bases.stack_async += trace->stacks->async_ids;
+    bases.stack_task += trace->stacks->task_ids;
+    bases.stack_execution += trace->stacks->execution_ids;
+    bases.stack_sample += trace->stacks->sample_ids;
     return bases;
 }

@@ -9,6 +9,7 @@
 #define HEAPPROFD_QUERY_QUERY_TRACE_H
 
 #include "profile/profile.h"
+#include "profile/stack_samples.h"
 
 struct query_process {
     int32_t pid, parent_pid;
@@ -20,8 +21,13 @@ struct query_process {
 struct query_thread {
     int32_t tid;
     const char *name;          /* "" if unknown */
-    uint32_t process;          /* row of struct query_process */
+    uint32_t process;          /* row of struct query_process; PROFILE_NONE: unknown */
     uint64_t start_ns, end_ns; /* 0: unknown */
+};
+
+/* The rows of the process and the thread of a profile_stack_task; PROFILE_NONE: none. */
+struct query_stack_task {
+    uint32_t process, thread;
 };
 
 /* A dump of any heap, in the order of the trace. */
@@ -67,7 +73,8 @@ struct query_interval {
 /* The first ids of a trace: after those of the previous traces. */
 struct query_bases {
     int64_t process, thread, mapping, frame, callsite, symbol, dump, memory_snapshot;
-    int64_t counter_track;
+    int64_t counter_track, counter;
+    int64_t stack_session, stack_async, stack_task, stack_execution, stack_sample;
 };
 
 struct query_trace {
@@ -81,6 +88,8 @@ struct query_trace {
     size_t thread_count;
     uint32_t *process_tracks; /* those of profile.counter_tracks that belong to a process */
     size_t process_track_count;
+    const struct profile_stack_samples *stacks; /* without rows if the trace has none */
+    struct query_stack_task *stack_tasks;       /* by stacks->tasks */
     struct query_dump *dumps;
     size_t dump_count;
     size_t *sample_firsts, *part_firsts; /* by dump: the number of parts in the previous dumps */

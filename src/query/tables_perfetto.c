@@ -65,7 +65,10 @@ THREAD(name, query_text_or_null(thread->name))
 THREAD(upid, query_id(row->trace->bases.process, thread->process))
 THREAD(start_ts, thread->start_ns == 0 ? query_null() : query_integer((int64_t)thread->start_ns))
 THREAD(end_ts, thread->end_ns == 0 ? query_null() : query_integer((int64_t)thread->end_ns))
-THREAD(is_main_thread, query_integer(row->trace->processes[thread->process].pid == thread->tid))
+THREAD(is_main_thread,
+       thread->process == PROFILE_NONE
+           ? query_null()
+           : query_integer(row->trace->processes[thread->process].pid == thread->tid))
 #undef THREAD
 
 static const struct query_column thread_columns[] = {
@@ -73,7 +76,8 @@ static const struct query_column thread_columns[] = {
     {"utid", INT, "number of the thread in the trace", .get = thread_utid, .lookup = QUERY_INDEXED},
     {QUERY_MEMBER("tid", "thread id", struct query_thread, tid)},
     {"name", TEXT, "its name; NULL if the trace does not say", .get = thread_name},
-    {"upid", INT, "its process", .get = thread_upid, .lookup = QUERY_INDEXED},
+    {"upid", INT, "its process; NULL: the trace does not say", .get = thread_upid,
+     .lookup = QUERY_INDEXED},
     {"start_ts", INT, "when it began; NULL: before the trace, or the trace does not say",
      .get = thread_start_ts},
     {"end_ts", INT, "when its end was seen; NULL: the trace does not say", .get = thread_end_ts},

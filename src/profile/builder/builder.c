@@ -513,6 +513,11 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu references to frames that the trace does not have; ",
                                (unsigned long long)builder->missing_frames);
+    if (builder->missing_contexts > 0)
+        at += (size_t)snprintf(text + at, sizeof(text) - at,
+                               "%llu references of stack samples to tasks or counters that the "
+                               "trace does not have; ",
+                               (unsigned long long)builder->missing_contexts);
     if (at > 0)
         builder->profile->warning = builder_text(builder, text, at - 2);
 }
@@ -524,6 +529,7 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
     free_sequences(builder); /* before the names take memory */
     builder_apply_clocks(builder);
     builder_tracks_order(builder);
+    builder_stack_rows_finish(builder);
     builder_finish_streams(builder);
     builder_apply_symbols(builder);
     if (!builder->as_in_trace)

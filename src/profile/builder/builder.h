@@ -22,6 +22,8 @@
  *   builder_counters.c     counters of Perfetto's recorder, which restart under a new id
  *   builder_dump.c         turns snapshots into dumps
  *   builder_stack_samples.c  StackSamples that are counted in bytes, as dumps
+ *   builder_stack_rows.c     all of them as rows, for SQL
+ *   builder_stack_contexts.c  what they name
  *
  * Packets are untrusted. Damage inside one spoils only that packet, and the profile's warning
  * reports it. Only lack of memory ends the building.
@@ -156,6 +158,7 @@ struct builder {
                 DATED_HEAP, /* the heap's last packet */
                 DATED_COUNTER,
                 DATED_LIFETIME,
+                DATED_STACK_SAMPLE,
             } kind;
             uint32_t owner, index;
             uint64_t clock;
@@ -181,7 +184,8 @@ struct builder {
         size_t last_capacity, sum_count, sum_capacity;
     } counters;
     uint64_t packets, damaged_packets, missing_packets, missing_frames;
-    uint64_t dropped; /* packets that follow dropped ones of their sequence */
+    uint64_t missing_contexts; /* ids of StackSamples without a meaning */
+    uint64_t dropped;          /* packets that follow dropped ones of their sequence */
     /* What the tracing service says of itself, if it recorded the trace. */
     struct builder_service {
         uint64_t chromium_interval_bytes; /* of its heap profiler; 0: not in the trace */
@@ -291,11 +295,7 @@ struct builder_sequence {
     struct id_map names, paths, source_paths, build_ids; /* string indexes */
     struct id_map heap_names;                            /* string indexes */
     bool has_packet_tables; /* the tables came in ProfilePackets: they end with the snapshot */
-    struct sequence_stacks {
-        struct id_map counters, tasks; /* see builder_stack_samples.c */
-        uint32_t source;               /* string: the profiler of the stack samples */
-        uint32_t counter;              /* of samples without one, as in the map, + 1; 0: none */
-    } * stacks;                        /* NULL: nothing of stack samples */
+    struct sequence_stacks *stacks;                       /* NULL: nothing of stack samples */
     struct id_map mappings, frames, callstacks, contexts; /* indexes of the items below */
     struct sequence_mapping {
         uint64_t build_id;
@@ -419,6 +419,8 @@ enum interned_kind {
     INTERNED_HEAP_CONTEXT,
     INTERNED_STACK_COUNTER,
     INTERNED_STACK_TASK,
+    INTERNED_STACK_EXECUTION,
+    INTERNED_STACK_ASYNC,
 };
 int builder_intern(struct builder *builder, struct builder_sequence *sequence,
                    enum interned_kind kind, struct proto_span entry);
@@ -434,6 +436,10 @@ uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequenc
  */
 uint32_t builder_resolve(struct builder *builder, struct builder_sequence *sequence,
                          uint64_t callstack);
+/* Return the callsite of a callstack as the trace processor does: PROFILE_NONE if the trace lacks
+ * the callstack or one of its frames, or it has none. */
+uint32_t builder_resolve_whole(struct builder *builder, struct builder_sequence *sequence,
+                               uint32_t index);
 
 /* Return the name of a type, and the joined names of a context; "" for id 0. */
 const char *builder_resolve_type(struct builder *builder, const struct builder_sequence *sequence,
@@ -557,7 +563,7 @@ void builder_forget_unchanged(struct builder *builder, struct builder_sequence *
 
 /* --- stack samples --- */
 
-/* Read defaults of a sequence's samples, an interned counter or task, a sample. Return 0 or a
+/* Read defaults of a sequence's samples, something interned that they name, a sample. Return 0 or a
  * negative errno. */
 void builder_forget_stacks(struct builder_sequence *sequence);
 int builder_stack_defaults(struct builder *builder, struct builder_sequence *sequence,
@@ -566,10 +572,16 @@ int builder_stack_counter(struct builder *builder, struct builder_sequence *sequ
                           struct proto_span entry);
 int builder_stack_task(struct builder *builder, struct builder_sequence *sequence,
                        struct proto_span entry);
+int builder_stack_execution(struct builder *builder, struct builder_sequence *sequence,
+                            struct proto_span entry);
+int builder_stack_async(struct builder *builder, struct builder_sequence *sequence,
+                        struct proto_span entry);
 int builder_stack_sample(struct builder *builder, struct builder_sequence *sequence,
                          struct proto_span message, uint64_t packet_ns);
 /* Make dumps of all samples that are left. */
 void builder_stack_finish(struct builder *builder);
+/* Number the rows of samples, after times became trace time and counters have their order. */
+void builder_stack_rows_finish(struct builder *builder);
 void builder_stack_free(struct builder_stack_samples *samples);
 
 /* Make dumps of the pending snapshots. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "pb_field_numbers.h"
+#include "profile/stack_samples.h"
 #include "util/array.h"
 #include "util/sorted_search.h"
 
@@ -271,6 +272,8 @@ static uint64_t *dated_time(struct profile *profile, const struct dated *dated)
         return &profile->counters[dated->index].boottime_ns;
     case DATED_LIFETIME:
         return &profile->lifetimes[dated->index].boottime_ns;
+    case DATED_STACK_SAMPLE:
+        return &profile->stack_samples->samples[dated->index].boottime_ns;
     default:
         return &profile->heaps[dated->owner].packet_boottime_ns;
     }

@@ -299,6 +299,10 @@ int builder_intern(struct builder *builder, struct builder_sequence *sequence,
         return builder_stack_counter(builder, sequence, entry);
     case INTERNED_STACK_TASK:
         return builder_stack_task(builder, sequence, entry);
+    case INTERNED_STACK_EXECUTION:
+        return builder_stack_execution(builder, sequence, entry);
+    case INTERNED_STACK_ASYNC:
+        return builder_stack_async(builder, sequence, entry);
     default:
         return intern_string(builder, sequence, kind, entry);
     }
@@ -320,6 +324,8 @@ static const struct {
     {PB_INTERNED_DATA_HEAP_CONTEXTS, INTERNED_HEAP_CONTEXT},
     {PB_INTERNED_DATA_STACK_SAMPLE_COUNTER_DESCRIPTORS, INTERNED_STACK_COUNTER},
     {PB_INTERNED_DATA_STACK_SAMPLE_TASK_CONTEXTS, INTERNED_STACK_TASK},
+    {PB_INTERNED_DATA_STACK_SAMPLE_EXECUTION_CONTEXTS, INTERNED_STACK_EXECUTION},
+    {PB_INTERNED_DATA_STACK_SAMPLE_ASYNC_CONTEXT_DESCRIPTORS, INTERNED_STACK_ASYNC},
 };
 #define INTERNED_KINDS (sizeof(interned_kinds) / sizeof(interned_kinds[0]))
 

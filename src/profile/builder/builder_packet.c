@@ -284,10 +284,17 @@ static void check_tables(struct builder *builder, const struct packet_head *head
     sequence_clear_interned(sequence);
 }
 
-static bool has_stack_defaults(struct proto_span defaults)
+/* Return whether the packet's defaults concern stack samples: they have some, or replace some. */
+static bool has_stack_defaults(const struct builder *builder, const struct packet_parts *parts)
 {
+    struct proto_span defaults = parts->defaults;
     struct proto_field field;
-    while (defaults.at != NULL && proto_next(&defaults, &field) > 0)
+    if (defaults.at == NULL)
+        return false;
+    uint32_t known = id_map_find(&builder->sequence_ids, parts->head.sequence_id);
+    if (known != ID_MAP_NONE && builder->sequences[known].stacks != NULL)
+        return true;
+    while (proto_next(&defaults, &field) > 0)
         if (field.number == PB_TRACE_PACKET_DEFAULTS_STACK_SAMPLE_DEFAULTS)
             return true;
     return false;
@@ -299,7 +306,7 @@ static int take_of_sequence(struct builder *builder, const struct packet_parts *
     struct builder_sequence *sequence;
     int code = 0;
     if (parts->interned.at == NULL && parts->profile_packet.at == NULL &&
-        parts->stack_sample.at == NULL && !has_stack_defaults(parts->defaults))
+        parts->stack_sample.at == NULL && !has_stack_defaults(builder, parts))
         return 0;
     code = builder_sequence(builder, parts->head.sequence_id, &sequence);
     if (code < 0)

@@ -8,6 +8,7 @@
 
 #include "pb_field_numbers.h"
 #include "profile/builder/builder.h"
+#include "profile/stack_samples.h"
 #include "util/array.h"
 #include "util/sorted_search.h"
 
@@ -74,7 +75,8 @@ uint32_t builder_resolve_mapping(struct builder *builder, struct builder_sequenc
     if (item->resolved != PROFILE_NONE && item->round == sequence->round)
         return item->resolved;
     /* The trace processor has a separate row per process for a mapping with addresses. */
-    if (sequence->round != 0 && !item->is_shared && item->mapping.start < item->mapping.end)
+    if (sequence->round != 0 && sequence->pid != PROFILE_NO_PID && !item->is_shared &&
+        item->mapping.start < item->mapping.end)
         scope = (struct builder_mapping_scope){
             .process = (uint64_t)(uint32_t)sequence->pid << 32 |
                        (uint32_t)(sequence - builder->sequences + 1),
@@ -205,9 +207,10 @@ static void skip_shared(const struct builder_sequence *sequence, struct stack_wa
     walk->rest.at += sequence->last[shared - 1].end;
 }
 
-/* Return the callsite. PROFILE_NONE: an error, or a stack that is damaged or has no frames. */
+/* Return the callsite. PROFILE_NONE: an error, or a stack that is damaged or has no frames; and if
+ * it has to be whole, also one with a frame that the trace does not have. */
 static uint32_t walk_stack(struct builder *builder, struct builder_sequence *sequence,
-                           const struct sequence_callstack *item)
+                           const struct sequence_callstack *item, bool is_whole)
 {
     if (item->byte_count == 0)
         return PROFILE_NONE;
@@ -218,6 +221,10 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
     skip_shared(sequence, &walk);
     sequence->last_count = 0; /* until the new steps are complete */
     while ((status = next_frame(&walk, &id)) > 0) {
+        if (is_whole && id_map_find(&sequence->frames, id) == ID_MAP_NONE) {
+            builder->missing_frames++;
+            return PROFILE_NONE;
+        }
         uint32_t frame = resolve_frame(builder, sequence, id);
         if (frame != PROFILE_NONE)
             walk.callsite = builder_callsite(builder, walk.callsite, frame);
@@ -255,11 +262,17 @@ uint32_t builder_resolve(struct builder *builder, struct builder_sequence *seque
     }
     struct sequence_callstack *item = &sequence->callstack_items[index];
     if (item->resolved == PROFILE_NONE || item->round != sequence->round)
-        item->resolved = walk_stack(builder, sequence, item);
+        item->resolved = walk_stack(builder, sequence, item, false);
     item->round = sequence->round;
     if (item->resolved == PROFILE_NONE && builder->error == 0)
         item->resolved = builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     return item->resolved;
+}
+
+uint32_t builder_resolve_whole(struct builder *builder, struct builder_sequence *sequence,
+                               uint32_t index)
+{
+    return walk_stack(builder, sequence, &sequence->callstack_items[index], true);
 }
 
 /* --- tables of a ProfilePacket --- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Read StackSamples that are counted in bytes, as heaps named after their counters. Samples of
- * other counters (time, cycles) belong to no heap profile.
+ * other counters (time, cycles) belong to no heap profile. All samples are rows of SQL
+ * (builder_stack_rows.c).
  *
  * Chromium's heap profiler writes a snapshot now and then: a sample for each block that it sampled
  * and that is live, all with the snapshot's time. Each snapshot is a dump. Its sampler draws
@@ -14,7 +15,7 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_stack_samples.h"
 #include "util/array.h"
 
 #define UNIT_BYTES 4u
@@ -28,18 +29,6 @@
 #define OTHER_REMARK                                                                               \
     "Another profiler's samples of stacks, counted in bytes: what was allocated. What was freed "  \
     "is not in the trace."
-
-struct stack_counter {
-    uint64_t iid;
-    uint32_t name, unit_name; /* strings */
-    uint32_t unit;
-    uint64_t multiplier;
-};
-
-struct stack_task {
-    uint64_t iid;
-    int32_t pid, tid;
-};
 
 /* The samples of a thread at a callsite. */
 struct stack_entry {
@@ -61,23 +50,6 @@ struct stack_heap {
     size_t count, capacity;
 };
 
-struct builder_stack_samples {
-    struct stack_counter *counters;
-    struct stack_task *tasks;
-    struct stack_heap *heaps;
-    struct intern_table heap_ids; /* by sequence, pid, name and source */
-    size_t counter_count, counter_capacity, task_count, task_capacity, heap_count, heap_capacity;
-};
-
-static struct builder_stack_samples *samples_of(struct builder *builder)
-{
-    if (builder->stack_samples == NULL)
-        builder->stack_samples = calloc(1, sizeof(*builder->stack_samples));
-    if (builder->stack_samples == NULL)
-        builder_fail(builder);
-    return builder->stack_samples;
-}
-
 void builder_stack_free(struct builder_stack_samples *samples)
 {
     if (samples == NULL)
@@ -86,125 +58,12 @@ void builder_stack_free(struct builder_stack_samples *samples)
         free(samples->heaps[i].entries);
     intern_free(&samples->heap_ids);
     free(samples->heaps);
+    intern_free(&samples->counter_ids);
     free(samples->counters);
     free(samples->tasks);
+    free(samples->executions);
+    stack_rows_free(samples->rows);
     free(samples);
-}
-
-/* --- counters, tasks and defaults --- */
-
-#define COUNTER(name, member) PROTO_MEMBER(PB_SAMPLED_COUNTER_##name, struct stack_counter, member)
-
-/* Add a counter. Return its index, or PROFILE_NONE with *code set. */
-static uint32_t add_counter(struct builder *builder, struct proto_span message, int *code)
-{
-    static const struct proto_member members[] = {
-        COUNTER(IID, iid),
-        COUNTER(UNIT, unit),
-        COUNTER(UNIT_MULTIPLIER, multiplier),
-    };
-    struct builder_stack_samples *samples = samples_of(builder);
-    struct stack_counter counter = {.multiplier = 1};
-    struct proto_field field;
-    int status;
-    while ((status = proto_next(&message, &field)) > 0) {
-        if (field.number == PB_SAMPLED_COUNTER_NAME)
-            counter.name = builder_string_of_span(builder, field.span);
-        else if (field.number == PB_SAMPLED_COUNTER_UNIT_STR)
-            counter.unit_name = builder_string_of_span(builder, field.span);
-        else
-            proto_store(PROTO_MEMBERS(members), &field, &counter);
-    }
-    *code = status < 0 ? -EBADMSG : builder->error;
-    if (*code == 0 && ARRAY_ADD(&samples->counters, &samples->counter_count,
-                                &samples->counter_capacity, counter) < 0)
-        *code = builder_fail(builder);
-    return *code == 0 ? (uint32_t)samples->counter_count - 1 : PROFILE_NONE;
-}
-
-/* Return what a sequence says of its stack samples. NULL: no memory. */
-static struct sequence_stacks *stacks_of(struct builder_sequence *sequence)
-{
-    if (sequence->stacks == NULL)
-        sequence->stacks = calloc(1, sizeof(*sequence->stacks));
-    return sequence->stacks;
-}
-
-void builder_forget_stacks(struct builder_sequence *sequence)
-{
-    if (sequence->stacks == NULL)
-        return;
-    id_map_free(&sequence->stacks->counters);
-    id_map_free(&sequence->stacks->tasks);
-    free(sequence->stacks);
-    sequence->stacks = NULL;
-}
-
-static const struct sequence_stacks *known_stacks(const struct builder_sequence *sequence)
-{
-    static const struct sequence_stacks none;
-    return sequence->stacks != NULL ? sequence->stacks : &none;
-}
-
-int builder_stack_counter(struct builder *builder, struct builder_sequence *sequence,
-                          struct proto_span entry)
-{
-    int code;
-    uint32_t index = add_counter(builder, entry, &code);
-    struct sequence_stacks *stacks = stacks_of(sequence);
-    if (code == 0 &&
-        (stacks == NULL ||
-         id_map_set(&stacks->counters, builder->stack_samples->counters[index].iid, index) < 0))
-        code = builder_fail(builder);
-    return code;
-}
-
-#define TASK(name, member) PROTO_MEMBER(PB_SAMPLED_TASK_##name, struct stack_task, member)
-
-static int read_task(struct stack_task *task, struct proto_span message)
-{
-    static const struct proto_member members[] = {
-        TASK(IID, iid),
-        TASK(PID, pid),
-        TASK(TID, tid),
-    };
-    return proto_read_members(PROTO_MEMBERS(members), message, task);
-}
-
-int builder_stack_task(struct builder *builder, struct builder_sequence *sequence,
-                       struct proto_span entry)
-{
-    struct builder_stack_samples *samples = samples_of(builder);
-    struct sequence_stacks *stacks = stacks_of(sequence);
-    struct stack_task task = {0};
-    if (read_task(&task, entry) < 0)
-        return -EBADMSG;
-    if (samples == NULL || stacks == NULL ||
-        ARRAY_ADD(&samples->tasks, &samples->task_count, &samples->task_capacity, task) < 0 ||
-        id_map_set(&stacks->tasks, task.iid, (uint32_t)samples->task_count - 1) < 0)
-        return builder_fail(builder);
-    return 0;
-}
-
-int builder_stack_defaults(struct builder *builder, struct builder_sequence *sequence,
-                           struct proto_span defaults)
-{
-    struct proto_field field, inner;
-    int code = 0;
-    while (code == 0 && proto_next(&defaults, &field) > 0) {
-        if (field.number != PB_TRACE_PACKET_DEFAULTS_STACK_SAMPLE_DEFAULTS)
-            continue;
-        struct sequence_stacks *stacks = stacks_of(sequence);
-        if (stacks == NULL)
-            return builder_fail(builder);
-        while (code == 0 && proto_next(&field.span, &inner) > 0) {
-            if (inner.number == PB_STACK_SAMPLE_DEFAULTS_SOURCE)
-                stacks->source = builder_string_of_span(builder, inner.span);
-            else if (inner.number == PB_STACK_SAMPLE_DEFAULTS_PRIMARY_DESCRIPTOR)
-                stacks->counter = add_counter(builder, inner.span, &code) + 1;
-        }
-    }
-    return code;
 }
 
 /* --- dumps --- */
@@ -362,33 +221,25 @@ void builder_stack_finish(struct builder *builder)
 
 /* --- samples --- */
 
-struct sample_entry {
-    struct proto_span task, callstack, counter; /* .at == NULL: by id */
-    uint64_t task_iid, callstack_iid, counter_iid, weight;
-};
+#define SAMPLE(name, member) PROTO_MEMBER(PB_STACK_SAMPLE_##name, struct stack_sample, member)
 
-#define SAMPLE(name, member) PROTO_MEMBER(PB_STACK_SAMPLE_##name, struct sample_entry, member)
-
-static const struct proto_member sample_members[] = {
-    SAMPLE(TASK_CONTEXT, task),          SAMPLE(TASK_CONTEXT_IID, task_iid),
-    SAMPLE(CALLSTACK, callstack),        SAMPLE(CALLSTACK_IID, callstack_iid),
-    SAMPLE(PRIMARY_DESCRIPTOR, counter), SAMPLE(PRIMARY_DESCRIPTOR_IID, counter_iid),
-    SAMPLE(PRIMARY_WEIGHT, weight),
-};
-
-/* Return the sample's counter; NULL: the trace does not have it, or an error in *code. */
-static const struct stack_counter *counter_of(struct builder *builder,
-                                              const struct builder_sequence *sequence,
-                                              const struct sample_entry *entry, int *code)
+static int read_sample(struct stack_sample *sample, struct proto_span message)
 {
-    const struct sequence_stacks *stacks = known_stacks(sequence);
-    uint32_t index = stacks->counter == 0 ? ID_MAP_NONE : stacks->counter - 1;
-    *code = 0;
-    if (entry->counter.at != NULL)
-        index = add_counter(builder, entry->counter, code);
-    else if (entry->counter_iid != 0)
-        index = id_map_find(&stacks->counters, entry->counter_iid);
-    return *code < 0 || index == ID_MAP_NONE ? NULL : &builder->stack_samples->counters[index];
+    static const struct proto_member members[] = {
+        SAMPLE(TASK_CONTEXT, task),           SAMPLE(TASK_CONTEXT_IID, task_iid),
+        SAMPLE(EXECUTION_CONTEXT, execution), SAMPLE(EXECUTION_CONTEXT_IID, execution_iid),
+        SAMPLE(CALLSTACK, callstack),         SAMPLE(CALLSTACK_IID, callstack_iid),
+        SAMPLE(PRIMARY_DESCRIPTOR, counter),  SAMPLE(PRIMARY_DESCRIPTOR_IID, counter_iid),
+        SAMPLE(PRIMARY_WEIGHT, weight),
+    };
+    struct proto_field field;
+    int status;
+    *sample = (struct stack_sample){.message = message};
+    while ((status = proto_next(&message, &field)) > 0) {
+        proto_store(PROTO_MEMBERS(members), &field, sample);
+        sample->has_weight |= field.number == PB_STACK_SAMPLE_PRIMARY_WEIGHT;
+    }
+    return status < 0 ? -EBADMSG : 0;
 }
 
 static bool counts_bytes(const struct builder *builder, const struct stack_counter *counter)
@@ -397,27 +248,21 @@ static bool counts_bytes(const struct builder *builder, const struct stack_count
     return counter->unit == UNIT_BYTES || strcmp(name, "bytes") == 0 || strcmp(name, "B") == 0;
 }
 
-static int task_of(struct stack_task *task, const struct builder *builder,
-                   const struct builder_sequence *sequence, const struct sample_entry *entry)
-{
-    *task = (struct stack_task){0};
-    if (entry->task.at != NULL)
-        return read_task(task, entry->task);
-    uint32_t index = id_map_find(&known_stacks(sequence)->tasks, entry->task_iid);
-    if (index != ID_MAP_NONE)
-        *task = builder->stack_samples->tasks[index];
-    return 0;
-}
-
-/* Return the callsite of a stack. One in the sample itself is interned like others, without id. */
+/* Return the callsite of a stack. Ids of frames in the sample itself are interned like others,
+ * without an id. */
 static uint32_t callsite_of(struct builder *builder, struct builder_sequence *sequence,
-                            const struct sample_entry *entry, int *code)
+                            const struct stack_sample *sample, int *code)
 {
-    *code = entry->callstack.at == NULL
-                ? 0
-                : builder_intern(builder, sequence, INTERNED_CALLSTACK, entry->callstack);
-    uint64_t iid = entry->callstack.at == NULL ? entry->callstack_iid : 0;
-    return *code < 0 ? PROFILE_NONE : builder_resolve(builder, sequence, iid);
+    struct proto_span inside = sample->callstack;
+    uint32_t callsite = PROFILE_NONE;
+    *code = 0;
+    if (inside.at == NULL)
+        return builder_resolve(builder, sequence, sample->callstack_iid);
+    if (!stack_has_frame_ids(inside))
+        callsite = stack_inline_callsite(builder, inside, code);
+    else
+        *code = builder_intern(builder, sequence, INTERNED_CALLSTACK, inside);
+    return *code < 0 || callsite != PROFILE_NONE ? callsite : builder_resolve(builder, sequence, 0);
 }
 
 static struct stack_heap *heap_of(struct builder *builder, const struct builder_sequence *sequence,
@@ -425,7 +270,7 @@ static struct stack_heap *heap_of(struct builder *builder, const struct builder_
 {
     struct builder_stack_samples *samples = builder->stack_samples;
     const uint64_t key[] = {(uint64_t)(sequence - builder->sequences), (uint32_t)pid, name,
-                            known_stacks(sequence)->source};
+                            stack_known(sequence)->source};
     bool added;
     uint64_t id = intern_bytes(&samples->heap_ids, key, sizeof(key), &added);
     if (id == 0 || (added && ARRAY_RESERVE(&samples->heaps, &samples->heap_capacity,
@@ -437,11 +282,11 @@ static struct stack_heap *heap_of(struct builder *builder, const struct builder_
         samples->heaps[samples->heap_count++] = (struct stack_heap){
             .sequence = (uint32_t)(sequence - builder->sequences),
             .name = name,
-            .source = known_stacks(sequence)->source,
+            .source = stack_known(sequence)->source,
             .pid = pid,
             .heap = PROFILE_NONE,
             .is_chromiums =
-                strcmp(builder->strings[known_stacks(sequence)->source], CHROMIUM_SOURCE) == 0,
+                strcmp(builder->strings[stack_known(sequence)->source], CHROMIUM_SOURCE) == 0,
         };
     return &samples->heaps[id - 1];
 }
@@ -456,24 +301,20 @@ static uint64_t greatest_divisor(uint64_t one, uint64_t other)
     return one;
 }
 
-int builder_stack_sample(struct builder *builder, struct builder_sequence *sequence,
-                         struct proto_span message, uint64_t packet_ns)
+/* Add a sample to its heap. */
+static int take_bytes(struct builder *builder, struct builder_sequence *sequence,
+                      const struct stack_sample *sample, uint64_t packet_ns)
 {
-    struct sample_entry entry = {0};
-    struct stack_task task;
+    struct stack_task inside, task = {0};
     int code;
-    /* The trace processor has no heap profile of these. */
-    if (builder->as_in_trace)
-        return 0;
-    if (proto_read_members(PROTO_MEMBERS(sample_members), message, &entry) < 0)
-        return -EBADMSG;
-    const struct stack_counter *found = counter_of(builder, sequence, &entry, &code);
-    if (found == NULL || !counts_bytes(builder, found))
+    uint32_t index = stack_counter_of(builder, sequence, sample, &code);
+    if (index == PROFILE_NONE || !counts_bytes(builder, &builder->stack_samples->counters[index]))
         return code;
-    struct stack_counter counter = *found;
-    if (task_of(&task, builder, sequence, &entry) < 0)
-        return -EBADMSG;
-    uint32_t callsite = callsite_of(builder, sequence, &entry, &code);
+    struct stack_counter counter = builder->stack_samples->counters[index];
+    const struct stack_task *found = stack_task_of(builder, sequence, sample, &inside, &code);
+    if (found != NULL)
+        task = *found;
+    uint32_t callsite = code == 0 ? callsite_of(builder, sequence, sample, &code) : PROFILE_NONE;
     struct stack_heap *stacks = code < 0 || builder_keep(builder, 1) < 0
                                     ? NULL
                                     : heap_of(builder, sequence, task.pid, counter.name);
@@ -485,14 +326,25 @@ int builder_stack_sample(struct builder *builder, struct builder_sequence *seque
     if (stacks->heap == PROFILE_NONE && stacks->count == 0)
         stacks->first_ns = packet_ns;
     stacks->last_ns = packet_ns;
-    stacks->unit_bytes = greatest_divisor(stacks->unit_bytes, entry.weight);
+    stacks->unit_bytes = greatest_divisor(stacks->unit_bytes, sample->weight);
     const struct stack_entry added = {
         .callsite = callsite,
         .tid = task.tid,
         .samples = 1,
-        .bytes = (double)entry.weight * (double)counter.multiplier,
+        .bytes = (double)sample->weight * (double)counter.multiplier,
     };
     if (ARRAY_ADD(&stacks->entries, &stacks->count, &stacks->capacity, added) < 0)
         return builder_fail(builder);
     return 0;
+}
+
+int builder_stack_sample(struct builder *builder, struct builder_sequence *sequence,
+                         struct proto_span message, uint64_t packet_ns)
+{
+    struct stack_sample sample;
+    if (read_sample(&sample, message) < 0)
+        return -EBADMSG;
+    /* The trace processor has no heap profile of these. */
+    return builder->as_in_trace ? stack_rows_take(builder, sequence, &sample, packet_ns)
+                                : take_bytes(builder, sequence, &sample, packet_ns);
 }

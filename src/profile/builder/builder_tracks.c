@@ -18,7 +18,7 @@
 
 /* --- tracks and values --- */
 
-static uint32_t add_track(struct builder *builder, const struct profile_counter_track *track)
+uint32_t builder_track_add(struct builder *builder, const struct profile_counter_track *track)
 {
     struct profile *profile = builder->profile;
     if (profile->counter_track_count >= PROFILE_NONE - 1 ||
@@ -30,7 +30,7 @@ static uint32_t add_track(struct builder *builder, const struct profile_counter_
     return (uint32_t)profile->counter_track_count - 1;
 }
 
-static int add_value(struct builder *builder, uint32_t track, uint64_t packet_ns, double value)
+int builder_track_value(struct builder *builder, uint32_t track, uint64_t packet_ns, double value)
 {
     struct profile *profile = builder->profile;
     const struct profile_counter counter = {
@@ -65,11 +65,11 @@ static int add_known(struct builder *builder, uint32_t process, const struct kno
                                                     .type = known->type,
                                                     .name = builder->strings[name],
                                                     .unit = known->unit};
-        track = add_track(builder, &added);
+        track = builder_track_add(builder, &added);
         if (track == PROFILE_NONE || id_map_set(&tracks->ids, key, track) < 0)
             return builder_fail(builder);
     }
-    return add_value(builder, track, packet_ns, value);
+    return builder_track_value(builder, track, packet_ns, value);
 }
 
 /* --- ProcessStats --- */
@@ -313,7 +313,7 @@ static int make_track(struct builder *builder, struct track_descriptor *descript
         if (track.process == PROFILE_NONE)
             return builder->error;
     }
-    descriptor->track = add_track(builder, &track);
+    descriptor->track = builder_track_add(builder, &track);
     return builder->error;
 }
 
@@ -351,7 +351,7 @@ static int take_event(struct builder *builder, struct proto_span message, uint64
     double value = entry.number * track->multiplier;
     if (track->is_incremental)
         value = track->sum += value;
-    return add_value(builder, track->track, packet_ns, value);
+    return builder_track_value(builder, track->track, packet_ns, value);
 }
 
 /* --- lifetimes --- */

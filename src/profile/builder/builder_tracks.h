@@ -10,6 +10,7 @@
 #include "util/id_map.h"
 
 struct builder;
+struct profile_counter_track;
 
 struct builder_tracks {
     struct id_map ids; /* by process and name: tracks whose names Perfetto gives */
@@ -33,6 +34,9 @@ struct track_parts {
 /* Return 0, -EBADMSG for a malformed message, or the builder's error. */
 int builder_tracks_take(struct builder *builder, const struct track_parts *parts,
                         uint64_t packet_ns);
+/* Add a track: return its index, or PROFILE_NONE after an error. Add a value to one. */
+uint32_t builder_track_add(struct builder *builder, const struct profile_counter_track *track);
+int builder_track_value(struct builder *builder, uint32_t track, uint64_t packet_ns, double value);
 /* Sort counters and lifetimes by time, after their times became trace time. */
 void builder_tracks_order(struct builder *builder);
 void builder_tracks_free(struct builder_tracks *tracks);
