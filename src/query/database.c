@@ -155,7 +155,8 @@ const char query_tables_sql[] =
     "select name from pragma_module_list where name in ('experimental_flamegraph') or "
     "name in (select name from pragma_table_list where schema = 'main' and name not like "
     "'sqlite%') or name like 'hp\\_%' escape '\\' or name like 'stack\\_profile%' escape '\\' "
-    "or name like 'heap\\_profile%' escape '\\' or name in ('process', 'thread', 'stats', "
+    "or name like 'stack\\_sample%' escape '\\' or name like 'heap\\_profile%' escape '\\' "
+    "or name in ('process', 'thread', 'stats', "
     "'counter', 'counter_track', 'process_counter_track', 'profiler_smaps', "
     "'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
     "union "
@@ -329,7 +330,8 @@ static int say_where(const char *whole, const char *text, int offset, const char
 static int take_include(const char *whole, const char *text, const char **rest, struct error *error)
 {
     static const char *const known[] = {"android.memory.heap_profile.summary_tree",
-                                        "android.memory.heap_profile.intervals"};
+                                        "android.memory.heap_profile.intervals",
+                                        "prelude.after_eof.stack_samples"};
     const char *at = text;
     if (!take_word(&at, "INCLUDE"))
         return 0;
@@ -345,8 +347,8 @@ static int take_include(const char *whole, const char *text, const char **rest, 
         if (strlen(known[i]) == length && strncmp(known[i], at, length) == 0)
             return 1;
     char message[240];
-    snprintf(message, sizeof(message), "there is no module %.*s here; there are %s and %s",
-             (int)(length > 80 ? 80 : length), at, known[0], known[1]);
+    snprintf(message, sizeof(message), "there is no module %.*s here; there are %s, %s and %s",
+             (int)(length > 80 ? 80 : length), at, known[0], known[1], known[2]);
     return say_where(whole, text, (int)(at - text), message, error);
 }
 

@@ -36,14 +36,10 @@ struct cursor {
     struct query_row row; /* owner of the cached columns; row.trace NULL: none */
 };
 
-const struct query_table *const query_tables[] = {query_perfetto_tables,
-                                                  query_own_tables,
-                                                  query_memory_tables,
-                                                  query_end_tables,
-                                                  query_summary_tables,
-                                                  query_interval_tables,
-                                                  query_counter_tables,
-                                                  NULL};
+const struct query_table *const query_tables[] = {
+    query_perfetto_tables, query_own_tables,     query_memory_tables,
+    query_end_tables,      query_summary_tables, query_interval_tables,
+    query_counter_tables,  query_stack_tables,   NULL};
 
 /* --- values --- */
 

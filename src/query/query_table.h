@@ -124,7 +124,8 @@ int query_flamegraph_register(sqlite3 *sql, struct query_traces *traces);
 /* All tables, Perfetto's first: lists that end with a table without a name, then NULL. */
 extern const struct query_table *const query_tables[];
 extern const struct query_table query_perfetto_tables[], query_own_tables[], query_memory_tables[],
-    query_end_tables[], query_counter_tables[], query_summary_tables[], query_interval_tables[];
+    query_end_tables[], query_counter_tables[], query_summary_tables[], query_interval_tables[],
+    query_stack_tables[];
 
 /* --- helpers for tables --- */
 
