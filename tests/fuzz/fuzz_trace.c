@@ -14,6 +14,7 @@
 #include "export/speedscope.h"
 #include "profile/builder/profile_read.h"
 #include "profile/grouping.h"
+#include "profile/stack_samples.h"
 #include "profile_checks.h"
 
 static void check_dump(const struct profile *profile, const struct pprof_file_names *names,
@@ -54,6 +55,32 @@ static void check_stacks(const struct profile *profile)
     free(text);
 }
 
+/* Rows are in the order of their numbers, and refer to numbers that are in use. */
+static void check_stack_samples(const struct profile *profile)
+{
+    const struct profile_stack_samples *rows = profile->stack_samples;
+    for (size_t i = 0; rows != NULL && i < rows->sample_count; i++) {
+        const struct profile_stack_sample *sample = &rows->samples[i];
+        check(sample->callsite < profile->callsite_count && sample->session < rows->session_ids &&
+              sample->id < rows->sample_ids && (i == 0 || sample->id > sample[-1].id));
+        check(sample->task == PROFILE_NONE || sample->task < rows->task_ids);
+        check(sample->execution == PROFILE_NONE || sample->execution < rows->execution_ids);
+    }
+    for (size_t i = 0; rows != NULL && i < rows->counter_count; i++)
+        check(rows->counters[i].counter < profile->counter_count &&
+              rows->counters[i].sample < rows->sample_ids);
+    for (size_t i = 0; rows != NULL && i < rows->track_count; i++)
+        check(rows->tracks[i].row.id < profile->counter_track_count &&
+              rows->tracks[i].session < rows->session_ids);
+    for (size_t i = 0; rows != NULL && i < rows->task_count; i++)
+        check(rows->tasks[i].async == PROFILE_NONE || rows->tasks[i].async < rows->async_ids);
+    for (size_t i = 0; rows != NULL && i < rows->async_count; i++)
+        check(rows->asyncs[i].parent == PROFILE_NONE ||
+              rows->asyncs[i].parent < rows->asyncs[i].row.id);
+    for (size_t i = 0; i < profile->counter_count; i++)
+        check(profile->counters[i].track < profile->counter_track_count);
+}
+
 /* The same by SQL. */
 static void check_in_trace(const uint8_t *bytes, size_t length)
 {
@@ -69,6 +96,7 @@ static void check_in_trace(const uint8_t *bytes, size_t length)
                   profile->symbol_line_count);
     for (size_t i = 0; i < profile->symbol_line_count; i++)
         check(profile->symbol_lines[i].set <= i && profile->symbol_lines[i].name != NULL);
+    check_stack_samples(profile);
     profile_free(profile);
 }
 
