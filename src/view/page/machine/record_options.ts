@@ -257,6 +257,7 @@ export const RECORD_OPTIONS: RecordOption[] = [
 /** Options that this page stands for, or that change nothing on Linux: a form has no use for them. */
 export const OTHER_OPTIONS: Record<string, string> = {
   view: "This page is what --view opens.",
+  summary: "This page shows what the summary says.",
   "print-config": "The configuration stands beside the form.",
   service: "This page follows a recording of our own, not one of the tracing service.",
   detach: "This page follows the recording to its end.",
