@@ -553,33 +553,33 @@ def test_through_daemon():
         joined(daemon, process)
         # Blocks that are sampled certainly, also if the daemon has made the interval longer. One byte of its start
         # may count as many.
-        process.tell("hold 100 100000")
-        wait_for("the first blocks at the store", lambda: allocated(server) >= 10_000_000)
-        first = allocated(server) - 10_000_000
-        check(first < 10_000, f"{allocated(server)} bytes, not 10,000,000")
+        process.tell("hold 10 10000000")
+        wait_for("the first blocks at the store", lambda: allocated(server) >= 100_000_000)
+        first = allocated(server) - 100_000_000
+        check(first < 10_000, f"{allocated(server)} bytes, not 100,000,000")
         process.tell("drop")
-        process.tell("hold 30 100000")
-        wait_for("the next blocks at the store", lambda: allocated(server) >= 13_000_000)
+        process.tell("hold 3 10000000")
+        wait_for("the next blocks at the store", lambda: allocated(server) >= 130_000_000)
         labels = server.taken[-1][-1][0]
         check(labels["service_name"] == name and labels["version"] == "7" and labels["region"] == "north"
               and labels["host"] and labels["pid"] == str(process.pid), f"labels {labels}")
         live = taken(server)[-1].total_by("hold_block", "inuse_space")
-        check(abs(live - 3_000_000) <= 3_000, f"{live} bytes are live, not 3,000,000")
+        check(abs(live - 30_000_000) <= 3_000, f"{live} bytes are live, not 30,000,000")
         got = allocated(server) - first
-        check(abs(got - 13_000_000) <= 13_000, f"{got} bytes were allocated, not 13,000,000")
+        check(abs(got - 130_000_000) <= 13_000, f"{got} bytes were allocated, not 130,000,000")
         check(server.problems == [], f"refused: {server.problems[:3]}")
 
         server.close()
-        process.tell("hold 20 100000")
+        process.tell("hold 2 10000000")
         wait_for("a message that waits", lambda: any(
             name.endswith(".message") for name in os.listdir(os.path.join(place, "spool", "grafana"))))
         check(process.end() == 0, "the program failed")
         check(daemon.end() == 0, f"the daemon failed: {daemon.log()}")
         again = StandInPyroscope(port=server.port)
         daemon.start()
-        wait_for("the blocks of the outage", lambda: allocated(server, again) >= 15_000_000)
+        wait_for("the blocks of the outage", lambda: allocated(server, again) >= 150_000_000)
         got = allocated(server, again) - first
-        check(abs(got - 15_000_000) <= 15_000, f"{got} bytes in all, not 15,000,000")
+        check(abs(got - 150_000_000) <= 15_000, f"{got} bytes in all, not 150,000,000")
         check(again.problems == [], f"refused: {again.problems[:3]}")
         for file in os.listdir(os.path.join(place, "kept")):
             outcome = run([TOOL, "report", "--json", os.path.join(place, "kept", file)])

@@ -42,8 +42,8 @@ static void swap_is_of_snapshots_if_the_timeline_has_none(void **state)
     struct profile_memory_point points[] = {POINT(10, 500), POINT(20, 0), POINT(30, 700)};
     struct profile_process process = {.timeline = points, .timeline_count = 3};
     struct profile_memory_snapshot snapshots[] = {
-        {.values = {.boottime_ns = 25, .parts[MEMORY_ALLOCATOR] = {90, 7, 0, 0}}, .process = 0},
-        {.values = {.boottime_ns = 15, .parts[MEMORY_ALLOCATOR] = {91, 1, 0, 0}}, .process = 1}};
+        {.values = {.boottime_ns = 25, .parts[MEMORY_ALLOCATOR] = {90, 7, 0, 0, 0}}, .process = 0},
+        {.values = {.boottime_ns = 15, .parts[MEMORY_ALLOCATOR] = {91, 1, 0, 0, 0}}, .process = 1}};
     struct profile profile = {.processes = &process,
                               .process_count = 1,
                               .memory_snapshots = snapshots,
