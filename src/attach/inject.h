@@ -18,7 +18,7 @@
  * has answered. The rest is room for return frames. */
 #define INJECT_SCRATCH_BYTES 512u
 
-/* Return the address of `bytes` free bytes within a short jump of `near`; 0: there are none. */
+/* Return the address of `bytes` free bytes that a short jump from `near` reaches, or 0. */
 uint64_t inject_find_near(const struct process *process, uint64_t near, size_t bytes);
 
 /* The same, or further away if a longer jump reaches it. */

@@ -97,7 +97,7 @@ struct profile_sample {
     const struct profile_part *parts;
     uint32_t part_count;
     bool tagged;                       /* a part has a type or a context */
-    const struct profile_times *times; /* NULL: unknown, or nothing is live */
+    const struct profile_times *times; /* NULL if they are unknown, or no block is live */
 };
 
 /* The part of a dump that a filter left out (profile/filter.h). */

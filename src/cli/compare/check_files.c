@@ -227,7 +227,7 @@ static void print_markdown(FILE *out, const char *text)
     size_t taken;
     for (const unsigned char *at = (const unsigned char *)text;
          (taken = terminal_text_next(at, next)) > 0; at += taken) {
-        bool is_escape = strlen(next) != taken; /* of a character that is none: "\\x1b" */
+        bool is_escape = strlen(next) != taken; /* a control character became "\\x1b" */
         if (taken == 1 && !is_escape && strchr(special, *at) != NULL)
             fprintf(out, "&#%u;", *at);
         else if (is_escape)

@@ -334,7 +334,8 @@ static void suggest_command(const char *trace)
 struct baseline {
     struct compare_source source; /* a profile */
     struct baseline_file file;
-    bool is_file, is_missing; /* missing: there is none yet, and this run is saved as the first */
+    bool is_file;
+    bool is_missing; /* this run is saved as the first baseline */
 };
 
 /* Return whether the argument names a dump of a baseline file, which has none. */

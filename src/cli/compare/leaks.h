@@ -69,7 +69,7 @@ struct leaks_stacks {
     size_t count;
     bool of_growth; /* else only of what is live now, because the two sides are of two files */
 };
-/* Return them; free .stacks. .count is 0 if there are none, or no memory. */
+/* Return the stacks of a row; the caller frees .stacks. Without memory .count is 0. */
 struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leaks_heap *heap,
                                     const struct diff_row *row);
 
