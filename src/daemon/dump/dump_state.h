@@ -58,7 +58,7 @@ struct dump_files {
 struct dump {
     struct trace_writer *writer;
     struct dump_files *files;
-    const struct ledger *ledger;
+    struct ledger *ledger;
     const struct ledger_snapshot *snapshot; /* what is written; the ledger may change */
     const struct callsite_tree *tree;
     const struct dump_request *request;

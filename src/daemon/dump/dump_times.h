@@ -9,8 +9,7 @@
 struct dump_times {
     uint64_t slice_ms;
     struct dump_time {
-        double bytes;
-        uint64_t time_ms;
+        uint64_t size, time_ms;
         uint32_t next; /* index + 1 of the next one of the same figures; 0: last */
     } * items;
     size_t count, capacity;
@@ -20,12 +19,14 @@ struct dump_times {
 };
 
 /* Take the times of the live samples of all heaps, now_ms after the ledger's beginning. Return 0 or
- * -ENOMEM. Of a heap with very many, a random part is taken. */
-int dump_times_take(struct dump_times *times, struct ledger *ledger, uint64_t now_ms);
+ * -ENOMEM. Of a heap with very many, a random part is taken. What the samples stand for is found
+ * out later, when pauses are possible. */
+int dump_times_take(struct dump_times *times, const struct ledger *ledger, uint64_t now_ms);
 void dump_times_clear(struct dump_times *times);
 
-/* Add those of these figures. Begin with zeros. */
-void dump_times_add(const struct dump_times *times, uint32_t figures, uint8_t heap,
-                    struct trace_live_times *sum);
+/* Add those of these figures of the ledger's snapshot. Begin with zeros. Return their number. */
+size_t dump_times_add(const struct dump_times *times, struct ledger *ledger,
+                      const struct ledger_snapshot *snapshot, uint32_t figures, uint8_t heap,
+                      struct trace_live_times *sum);
 
 #endif

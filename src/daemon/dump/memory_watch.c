@@ -53,6 +53,8 @@
 
 struct survey {
     struct memory_snapshot *snapshot;
+    struct ledger *ledger;
+    const struct ledger_heap *heap; /* whose samples are visited */
     struct memory_maps maps;
     const struct usable_size_rule *rule;
     int pagemap;
@@ -141,7 +143,7 @@ static bool survey_pages(struct survey *survey, double count, uint64_t begins, u
  * allocator's, whatever else is in it. If the allocation has a mapping of its own, only its part
  * of the (merged) mapping is the allocator's. */
 static void survey_mapping(struct survey *survey, const struct ledger_live_sample *sample,
-                           uint64_t taken)
+                           const struct ledger_live_worth *worth, uint64_t taken)
 {
     struct memory_map *map = memory_maps_find(&survey->maps, sample->address);
     uint64_t begins = sample->address;
@@ -153,11 +155,11 @@ static void survey_mapping(struct survey *survey, const struct ledger_live_sampl
     uint64_t ends = has_own_mapping ? begins + taken : sample->address + sample->size;
     struct memory_site_block block = {
         .figures = sample->figures,
-        .live = sample->count * (double)sample->size,
-        .taken = sample->count * (double)taken,
-        .count_variance = sample->count_variance * (double)sample->size * (double)sample->size};
-    bool known = survey_pages(survey, sample->count, begins, ends, map,
-                              is_others && has_own_mapping, &block.absent);
+        .live = worth->count * (double)sample->size,
+        .taken = worth->count * (double)taken,
+        .count_variance = worth->count_variance * (double)sample->size * (double)sample->size};
+    bool known = survey_pages(survey, worth->count, begins, ends, map, is_others && has_own_mapping,
+                              &block.absent);
     block.piece = sample->address / survey->sites.piece_bytes;
     block.is_large = has_own_mapping || taken >= survey->sites.piece_bytes;
     memory_sites_add(&survey->sites, &block);
@@ -169,13 +171,14 @@ static void survey_sample(void *context, const struct ledger_live_sample *sample
 {
     struct survey *survey = context;
     struct memory_snapshot *snapshot = survey->snapshot;
+    const struct ledger_live_worth worth = ledger_live_worth(survey->ledger, survey->heap, sample);
     double size = (double)sample->size;
-    snapshot->live_bytes_variance += sample->count_variance * size * size;
+    snapshot->live_bytes_variance += worth.count_variance * size * size;
     uint64_t taken = sample->size;
     if (survey->rule != NULL)
         taken = survey->rule->taken(sample->size, sample->address);
-    snapshot->rounding_bytes += sample->count * ((double)taken - size);
-    survey_mapping(survey, sample, taken);
+    snapshot->rounding_bytes += worth.count * ((double)taken - size);
+    survey_mapping(survey, sample, &worth, taken);
 }
 
 /* A live sample of a heap that is not malloc's: its mapping, if it is nobody else's, is that
@@ -190,17 +193,19 @@ static void survey_other(void *context, const struct ledger_live_sample *sample)
         map->kind = MEMORY_OTHER_HEAPS;
     if (map == NULL || map->kind != MEMORY_OTHER_HEAPS)
         return;
-    survey->others_live_bytes += sample->count * size;
-    survey->others_live_variance += sample->count_variance * size * size;
+    const struct ledger_live_worth worth = ledger_live_worth(survey->ledger, survey->heap, sample);
+    survey->others_live_bytes += worth.count * size;
+    survey->others_live_variance += worth.count_variance * size * size;
 }
 
-static void survey_others(struct survey *survey, struct ledger *ledger)
+static void survey_others(struct survey *survey)
 {
     size_t count;
-    ledger_heaps(ledger, &count);
+    const struct ledger_heap *heaps = ledger_heaps(survey->ledger, &count);
     for (size_t i = 1; i < count; i++) {
+        survey->heap = &heaps[i];
         survey->others_live_bytes = survey->others_live_variance = 0;
-        double part = ledger_live_visit(ledger, i, SAMPLES_MAX, survey_other, survey);
+        double part = ledger_live_visit(survey->ledger, i, SAMPLES_MAX, survey_other, survey);
         if (part == 0)
             continue;
         survey->snapshot->others_live_bytes += survey->others_live_bytes / part;
@@ -439,6 +444,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
 {
     pid_t pid = request->pid;
     struct ledger *ledger = request->facts.ledger;
+    size_t heap_count;
     char path[64];
     uint64_t began_us = clock_read_us(CLOCK_MONOTONIC);
     uint64_t began_cpu_us = clock_read_us(CLOCK_THREAD_CPUTIME_ID);
@@ -448,6 +454,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     snapshot.allocator = request->allocator[0] != '\0' ? request->allocator : NULL;
     struct survey survey = {
         .snapshot = &snapshot,
+        .ledger = ledger,
+        .heap = ledger_heaps(ledger, &heap_count), /* malloc's is the first */
         .rule = usable_size_rule_of(snapshot.allocator),
         .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
         .pages_left = PAGES_READ_MAX,
@@ -468,7 +476,7 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     memory_maps_classify(&survey.maps, stack_limit_of(pid));
     double part = ledger_live_visit(ledger, 0, SAMPLES_MAX, survey_sample, &survey);
     scale(&survey, ledger, part);
-    survey_others(&survey, ledger);
+    survey_others(&survey);
     if (is_glibc)
         count_arenas(&survey);
     if (snapshot.pages_unknown)

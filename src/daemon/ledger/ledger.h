@@ -151,10 +151,9 @@ struct ledger_peak ledger_peak_of(const struct ledger_heap *heap, struct ledger_
 /* Return the estimated live bytes of all heaps. */
 double ledger_live_bytes(const struct ledger *ledger);
 
-/* A live sample of a heap, and what it stands for. */
+/* A live sample of a heap. */
 struct ledger_live_sample {
     uint64_t address, size;
-    double bytes, count, count_variance;
     uint64_t time_ms; /* when it was allocated */
     uint32_t figures; /* those that it is counted in */
 };
@@ -163,8 +162,18 @@ typedef void ledger_live_visitor(void *context, const struct ledger_live_sample 
 /* Visit the live samples of a heap (0: malloc's). If they are more than `most`, stop after a random
  * part of them. Return the visited part, 0 < part <= 1; or 0 if they are unknown: those of ranges
  * are not in a table. */
-double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
+double ledger_live_visit(const struct ledger *ledger, size_t heap, size_t most,
                          ledger_live_visitor *visitor, void *context);
+
+/* What a live sample stands for. */
+struct ledger_live_worth {
+    double bytes, count, count_variance;
+};
+
+/* Return that by the calibration of `heap`, which is of now or of a snapshot. It is apart from the
+ * visit because it costs more: the sample's figures are mostly in no cache. */
+struct ledger_live_worth ledger_live_worth(struct ledger *ledger, const struct ledger_heap *heap,
+                                           const struct ledger_live_sample *sample);
 
 /* Visit an address of each KiB in which a heap has samples, and of some in which it had: about
  * `most` at most, a random part. The addresses are the keys of its samples, whatever they mean. */

@@ -256,9 +256,7 @@ struct ledger_figures ledger_snapshot_figures(const struct ledger *ledger,
 /* --- live samples --- */
 
 struct visit {
-    struct ledger *ledger;
     const struct live_table *table;
-    const struct calibration *calibration;
     ledger_live_visitor *visitor;
     void *context;
 };
@@ -266,18 +264,10 @@ struct visit {
 static void visit_sample(void *context, uint64_t key, const struct live_sample *sample)
 {
     const struct visit *visit = context;
-    uint64_t size = live_table_size(visit->table, sample->size);
-    uint16_t interval = visit->ledger->figures.items[sample->figures].interval;
-    const struct weight *weight = ledger_weight(visit->ledger, size, interval);
-    uint64_t time_ms = live_sample_time(sample);
-    struct worth worth = calibration_worth(visit->calibration, weight, (double)size, time_ms);
-    struct ledger_live_sample found = {
+    const struct ledger_live_sample found = {
         .address = key,
-        .size = size,
-        .bytes = worth.all.bytes,
-        .count = worth.all.count,
-        .count_variance = weight->count_variance,
-        .time_ms = time_ms,
+        .size = live_table_size(visit->table, sample->size),
+        .time_ms = live_sample_time(sample),
         .figures = sample->figures,
     };
     visit->visitor(visit->context, &found);
@@ -288,11 +278,10 @@ static const struct live_table *live_of(const struct ledger *ledger, size_t heap
     return heap == 0 ? &ledger->live : ledger->other_live[heap];
 }
 
-double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
+double ledger_live_visit(const struct ledger *ledger, size_t heap, size_t most,
                          ledger_live_visitor *visitor, void *context)
 {
-    struct visit visit = {ledger, live_of(ledger, heap), &ledger->heaps[heap].calibration, visitor,
-                          context};
+    struct visit visit = {live_of(ledger, heap), visitor, context};
     size_t visited = 0;
     if (visit.table == NULL || ledger->ranges[heap] != NULL)
         return 0;
@@ -303,6 +292,16 @@ double ledger_live_visit(struct ledger *ledger, size_t heap, size_t most,
             return (double)(i + 1) / LIVE_TABLE_SEGMENTS;
     }
     return 1;
+}
+
+struct ledger_live_worth ledger_live_worth(struct ledger *ledger, const struct ledger_heap *heap,
+                                           const struct ledger_live_sample *sample)
+{
+    uint16_t interval = ledger->figures.items[sample->figures].interval;
+    const struct weight *weight = ledger_weight(ledger, sample->size, interval);
+    struct worth worth =
+        calibration_worth(&heap->calibration, weight, (double)sample->size, sample->time_ms);
+    return (struct ledger_live_worth){worth.all.bytes, worth.all.count, weight->count_variance};
 }
 
 void ledger_regions_visit(const struct ledger *ledger, size_t heap, size_t most,

@@ -16,6 +16,7 @@
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
+#include "util/populate.h"
 #include "util/process_files.h"
 #include "wire/barrier.h"
 
@@ -25,9 +26,6 @@
 
 /* Pages of a new ring are mapped in pieces of this size. */
 #define POPULATE_BYTES (128u << 10)
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* During long work all rings get a heartbeat this often. A client counts on several a second. */
 #define BEAT_PERIOD_MS 100u
@@ -503,7 +501,7 @@ static __attribute__((noinline)) void populate(struct ring_reader *reader, uint6
     if (to >= reader->data_bytes)
         to = reader->data_bytes;
     if (from < to)
-        madvise(reader->data + from, to - from, MADV_POPULATE_WRITE); /* old kernels lack it */
+        populate_pages(reader->data + from, to - from);
     reader->populated = to < reader->data_bytes ? to : UINT64_MAX;
 }
 
