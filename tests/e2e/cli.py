@@ -1566,6 +1566,18 @@ def test_streams():
         check(outcome.stdout == b"-i --help\n", f"{dashes}: {outcome.stdout!r}")
 
 
+def test_library_that_cannot_be_preloaded():
+    """LD_PRELOAD cannot name a path with a blank or a colon: the command is not run unprofiled, and why is printed."""
+    for name in ("new user", "a:b"):
+        os.mkdir(at(name))
+        library = shutil.copy(os.path.join(BUILD, "libheapprofd_preload.so"), at(name))
+        environment = dict(os.environ, **TEMPORARY, HEAPPROFD_PRELOAD=library)
+        for verb in ("host", "shell"):
+            done = run([TOOL, verb, "--", "echo", "it ran"], env=environment)
+            check(done.status == 125 and b"it ran" not in done.stdout, f"{verb}, {name}: {done.status} {done.stdout!r}")
+            check(f"{library}: LD_PRELOAD cannot name" in done.stderr.decode(), f"{verb}, {name}: {done.stderr!r}")
+
+
 def test_hostile_names():
     """Names from a trace neither control a terminal nor break the JSON."""
     name = b"cat\x1b[31m\xff\xc2\x9b\n"

@@ -9,11 +9,23 @@
 
 #define LIBRARY_NAME "libheapprofd_preload.so"
 
+/* Return 0 if LD_PRELOAD, whose paths end at blanks and colons, can name the path. */
+static int check_path(const char *path, struct error *error)
+{
+    if (strpbrk(path, " :") == NULL)
+        return 0;
+    return error_set(error, -EINVAL,
+                     "%s: LD_PRELOAD cannot name a path with a blank or a colon; install heapprofd "
+                     "(make install), or copy the library elsewhere and name the copy in "
+                     "HEAPPROFD_PRELOAD",
+                     path);
+}
+
 int preload_path_find(char path[PATH_MAX], struct error *error)
 {
     const char *wanted = getenv("HEAPPROFD_PRELOAD");
     if (wanted != NULL && realpath(wanted, path) != NULL)
-        return 0;
+        return check_path(path, error);
     char own[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - 1);
     own[length > 0 ? length : 0] = '\0';
@@ -27,7 +39,7 @@ int preload_path_find(char path[PATH_MAX], struct error *error)
         char candidate[2 * PATH_MAX];
         snprintf(candidate, sizeof(candidate), "%s%s/" LIBRARY_NAME, own, places[i]);
         if (realpath(candidate, path) != NULL)
-            return 0;
+            return check_path(path, error);
     }
     return error_set(error, -ENOENT,
                      "%s is neither in %s nor in ../lib*/heapprofd next to it; reinstall, or name "

@@ -8,7 +8,7 @@
 #include "util/error.h"
 
 /* Find the preload library: at HEAPPROFD_PRELOAD, beside the program as in a build, or where it is
- * installed. Return 0, or a negative errno with *error set. */
+ * installed. Return 0, or a negative errno with *error set: also if LD_PRELOAD cannot name it. */
 int preload_path_find(char path[PATH_MAX], struct error *error);
 
 #endif
