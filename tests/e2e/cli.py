@@ -1224,6 +1224,7 @@ def test_sentences():
          ["never freed", "allocated 10"]),
         (b"hold 100 100000\n", ["10.0 MB was never freed: hold_block [commanded] allocated nearly all of it.", "That is its peak."],
          ["The peak was", "It had freed"]),
+        (b"hold 100 100000\nchurn 1 100000\n", ["10.0 MB was never freed", "That is nearly its peak."], ["The peak was"]),
         (b"hold 100 100000\ndrop\nhold 30 100000\n", ["3.00 MB was never freed", "The peak was 10.0 MB"], ["It had freed"]),
         (b"churn 200000 1000\n", ["It allocated 200 MB in 200,0", " times its peak: churn_block [commanded] made nearly all of the calls"], ["never freed:"]),
     ):

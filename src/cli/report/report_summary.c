@@ -206,8 +206,9 @@ static void print_peak(const struct printer *printer)
     if (peak < 0.5)
         return;
     if (live > 0.5 && peak <= PEAK_NEWS * live) {
-        fputs(printer->dump->final ? "That is its peak.\n" : "That is its peak until then.\n",
-              printer->out);
+        bool is_same = strcmp(format_bytes(live).bytes, format_bytes(peak).bytes) == 0;
+        fprintf(printer->out, "That is %sits peak%s.\n", is_same ? "" : "nearly ",
+                printer->dump->final ? "" : " until then");
         return;
     }
     fputs("The peak was ", printer->out);
