@@ -134,9 +134,10 @@ size_t stack_pattern_name_length(const char *name)
     size_t length = clone > 0 ? clone : strlen(name);
     if (parameters > length)
         return length;
-    /* "(anonymous namespace)::f(int)" and "operator()(int)" need what is in parentheses. */
+    /* "(anonymous namespace)::f(int)", "operator()(int)" and Ruby's "block (2 levels) in f" need
+     * what is in parentheses. */
     static const char call[] = "operator";
-    bool is_scope = parameters == 0 || name[parameters - 1] == ':';
+    bool is_scope = parameters == 0 || name[parameters - 1] == ':' || name[parameters - 1] == ' ';
     bool is_call = parameters >= strlen(call) &&
                    strncmp(name + parameters - strlen(call), call, strlen(call)) == 0;
     return is_scope || is_call ? length : parameters;

@@ -565,6 +565,8 @@ static void patterns_of_functions_match_them(void **state)
         {"a::parse<int>(int) [clone .cold]", "a::parse<int>"},
         {"(anonymous namespace)::f(int)", "(anonymous namespace)::f(int)"},
         {"a::(anonymous namespace)::f(int)", "a::(anonymous namespace)::f(int)"},
+        {"block (2 levels) in f", "block (2 levels) in f"},
+        {"<top (required)>", "<top (required)>"},
         {"a::operator()(int)", "a::operator()(int)"},
         {"operator new(unsigned long)", "operator new"},
         {"(", "("},
