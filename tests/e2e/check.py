@@ -720,7 +720,8 @@ def test_usage(directory):
         done = run([TOOL, "check", "--budgets", bad, whole])
         check(done.status == 2 and said in done.stderr.decode(), f"{text!r}: {done.status}, {done.stderr!r}")
     for arguments, said in [
-        ((whole,), "no budget"),
+        ((whole,), "such as --max-live"),
+        (("--baseline", saved, whole), "such as --max-growth"),
         (("--max-live", "1", "--max-growth", "1", whole), "go together"),
         (("--max-growth", "=5", whole), "parse_*=64k or heap:libc.malloc=5%, not '=5'"),
         (("--max-growth", "f=many", whole), "parse_*=64k or heap:libc.malloc=5%, not 'f=many'"),

@@ -213,9 +213,9 @@ static int parse_arguments(int argc, char **argv, struct request *request)
         return EXIT_UNDECIDABLE;
     bool saves = request->save_baseline != NULL;
     if (request->budgets.count == 0 && !saves) {
-        fputs("heap_profile: no budget: give one, such as --max-live 64k, or a file of budgets "
-              "(--budgets)\n",
-              stderr);
+        fprintf(stderr,
+                "heap_profile: no budget: give one, such as %s, or a file of budgets (--budgets)\n",
+                request->budgets.baseline != NULL ? "--max-growth 5%" : "--max-live 64k");
         return EXIT_UNDECIDABLE;
     }
     if (needs_baseline(&request->budgets) != (request->budgets.baseline != NULL) && !saves) {
