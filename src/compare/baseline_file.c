@@ -301,6 +301,15 @@ static int add_suppressions(struct baseline_file *file, const struct budgets *bu
     if (file->suppression_count > 1)
         qsort(file->suppressions, file->suppression_count, sizeof(*file->suppressions),
               compare_texts);
+    size_t kept = 0;
+    for (size_t i = 0; i < file->suppression_count; i++) {
+        char *text = file->suppressions[i];
+        if (kept > 0 && strcmp(file->suppressions[kept - 1], text) == 0)
+            free(text);
+        else
+            file->suppressions[kept++] = text;
+    }
+    file->suppression_count = kept;
     return 0;
 }
 
@@ -457,14 +466,19 @@ void baseline_file_write(const struct baseline_file *file, FILE *out)
 
 static bool has_other_suppressions(const struct baseline_file *file, const struct budgets *budgets)
 {
-    size_t found = 0;
+    bool used[BASELINE_ROWS_MAX] = {0};
+    size_t used_count = 0;
     for (size_t i = 0; i < budgets->suppression_count; i++) {
-        char *key = budgets->suppressions[i].pattern;
-        found += file->suppression_count > 0 &&
-                 bsearch(&key, file->suppressions, file->suppression_count,
-                         sizeof(*file->suppressions), compare_texts) != NULL;
+        char *key = budgets->suppressions[i].pattern, **found = NULL;
+        if (file->suppression_count > 0)
+            found = bsearch(&key, file->suppressions, file->suppression_count,
+                            sizeof(*file->suppressions), compare_texts);
+        if (found == NULL)
+            return true;
+        used_count += !used[found - file->suppressions];
+        used[found - file->suppressions] = true;
     }
-    return found != budgets->suppression_count || found != file->suppression_count;
+    return used_count != file->suppression_count;
 }
 
 static struct growth_amount unknown_amount(const char *reason)
@@ -494,13 +508,19 @@ struct growth_amount baseline_file_find(const struct baseline_file *file,
         return unknown_amount("the baseline file was saved with other suppressions: save it again");
     const struct baseline_row *row = pattern != NULL ? find_row(file, pattern) : &file->total;
     const char *heap = growth_heap_pattern(pattern);
-    if (row == NULL && heap != NULL && strpbrk(heap, "*?[\\") == NULL)
-        return (struct growth_amount){.exact = true, .absent = true, .interval_bytes = 1};
-    if (row == NULL)
+    bool is_absent = row == NULL && heap != NULL && strpbrk(heap, "*?[\\") == NULL;
+    if (row == NULL && !is_absent)
         return unknown_amount("the baseline file has no row for it: save it again with this "
                               "budget, or compare with the whole profile");
+    /* Why a run has no such heap may be what it lost of the others. */
+    row = is_absent ? &file->total : row;
     struct growth_amount amount = row->amounts[figure];
     amount.partial_before = amount.counted ? row->totals_partial : row->partial;
+    if (is_absent) {
+        amount.absent = true;
+        amount.unknown = NULL;
+        amount.value = amount.interval.low = amount.interval.high = 0;
+    }
     return amount;
 }
 

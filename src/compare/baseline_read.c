@@ -84,14 +84,19 @@ static int take_text(struct reader *reader, char **text)
 {
     if (reader->scanner.length > BASELINE_TEXT_BYTES_MAX)
         return fail(reader, "a text has more than 4,096 bytes");
-    *text = strndup(reader->scanner.text, reader->scanner.length);
+    size_t length = reader->scanner.length;
+    *text = malloc(length + 1);
     if (*text == NULL)
         return fail_memory(reader);
+    memcpy(*text, reader->scanner.text, length);
+    (*text)[length] = '\0';
+    if (strlen(*text) != length)
+        return fail(reader, "a text has a zero byte");
     for (const unsigned char *at = (const unsigned char *)*text; *at != '\0';) {
-        size_t length = utf8_length(at);
-        if (length == 0)
+        size_t bytes = utf8_length(at);
+        if (bytes == 0)
             return fail(reader, "a text is not UTF-8");
-        at += length;
+        at += bytes;
     }
     return 0;
 }
@@ -232,7 +237,9 @@ static int read_stack(struct reader *reader, double amounts[GROWTH_FIGURES], cha
     int code;
     while ((code = next_member(reader)) > 0) {
         enum growth_figure figure = figure_of(reader);
-        if (figure < GROWTH_FIGURES)
+        if (figure < GROWTH_FIGURES && (members & 1u << figure) != 0)
+            code = fail(reader, "this is here a second time");
+        else if (figure < GROWTH_FIGURES)
             code = read_number(reader, &amounts[figure]);
         else if (text != NULL && is_named(reader, "stack"))
             code = read_text(reader, text);
@@ -315,7 +322,7 @@ static int read_suppressions(struct reader *reader)
             return code;
         }
         char **last = &file->suppressions[file->suppression_count - 1];
-        if (file->suppression_count > 1 && strcmp(last[-1], last[0]) > 0)
+        if (file->suppression_count > 1 && strcmp(last[-1], last[0]) >= 0)
             code = fail(reader, "suppressions are not in their order");
     }
     return code;

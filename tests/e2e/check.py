@@ -443,6 +443,11 @@ def test_baseline_file(directory):
     for more, wanted in (((), "holds"), (("--suppress", "leak:the_leak # it is known"), "undecidable")):
         found, result = state("--baseline", plain, "--max-growth", "1G", *more, grown)
         check(found == wanted and ("other suppressions" in result["reason"]) == bool(more), f"{more}: {result}")
+    one, other = (("--suppress", f"leak:{name} # it is known") for name in ("site_1", "site_2"))
+    both, _ = save(directory, "both", *one, *other, "--", program("added_leak"))
+    for more, wanted in (((*one, *other, *one), "holds"), ((*one, *one), "undecidable")):
+        found, result = state("--baseline", both, "--max-growth", "1G", *more, grown)
+        check(found == wanted, f"{more}: {result}")
     check(state("--baseline", plain, "--heap", "libc.malloc", "--max-growth", "399999", grown)[0] == "fails", "--heap of a file of all")
     found, result = state("--baseline", plain, "--heap", "libc.malloc", "--max-growth", "site_1=1", grown)
     check(found == "undecidable" and "same --heap" in result["reason"], f"{result}")
@@ -452,8 +457,8 @@ def test_baseline_of_poor_profiles(directory):
     """Whatever makes growth beyond a profile undecidable does so with its baseline file."""
     totals = field(5000, 1000) + field(5001, 10)
     figures = {1: 1000.0, 3: 10.0, 9: 10, 11: 900.0, 12: 9.0}
-    after = write_trace(directory, "after", figures, 1, totals)
-    limits = sum(((budget, "1G") for budget in GROWTHS), ())
+    after = write_trace(directory, "after", figures, 1, totals + field(11, b"new"))
+    limits = sum(((budget, f"{part}{limit}") for budget in GROWTHS for part, limit in (("", "1G"), ("heap:new=", "1G"), ("heap:new=", "1"))), ())
     for name, status in (("whole", b""), ("overran", field(7, 1)), ("lost", field(5003, bytes([0, 3]))), ("no_slot", field(5003, bytes([0, 0, 0, 3]))),
                          ("frees", field(5003, bytes([0] * 8 + [0, 0, 3]))), ("no totals", None)):
         before = write_trace(directory, name, figures, 1, totals + status if status is not None else b"")
@@ -507,8 +512,10 @@ def test_baseline_input(directory):
         ('"of":"main"', '"of":"m\udcff"', "not UTF-8"),
         ('"stacks":[', f'"stacks":[{row},', "a stack needs stack"),
         ('"other_stacks":{', '"other_stacks":{"stack":"main",', "no such member"),
+        ('"other_stacks":{', '"other_stacks":{"live":1,', "a second time"),
         ('"rows":[', f'"rows":[{row},', "a row needs of"),
         ('"suppressions":[]', '"suppressions":[1]', "texts"),
+        ('"suppressions":[]', '"suppressions":["a","a"]', "order"),
         ("]}\n", "]} {}", "follows its end"),
         ("]}\n", "", "ends in the middle"),
         ("]}\n", "]}" + (1 << 20) * " ", "more than 1 MiB"),
