@@ -10,6 +10,7 @@
 #include "daemon/processes/exec_events.h"
 #include "daemon/server/target_discovery.h"
 #include "util/array.h"
+#include "util/clock.h"
 #include "util/process_files.h"
 #include "util/sorted_search.h"
 
@@ -215,6 +216,7 @@ static void handle_event(void *context, const struct exec_event *event)
     struct descendants *descendants = context;
     struct descendant *known = find(descendants, event->pid);
     descendants->strange += known == NULL;
+    descendants->read_us = event->time_us;
     switch (event->kind) {
     case EXEC_EVENT_FORKED:
         if (find(descendants, event->parent) != NULL) {
@@ -361,12 +363,20 @@ void descendants_begin(struct descendants *descendants, pid_t command)
         exec_events_set_filter(descendants->events);
 }
 
+/* Return whether there are events of before then that are not read yet. */
+static bool is_behind(const struct descendants *descendants, uint64_t then_us)
+{
+    return descendants->events >= 0 && descendants->read_us < then_us &&
+           exec_events_pending(descendants->events);
+}
+
 void descendants_read_rest(struct descendants *descendants)
 {
-    for (int i = 0;
-         i < LAST_READS_MAX && descendants->events >= 0 && exec_events_pending(descendants->events);
-         i++)
+    /* Other programs begin all the time. Those that begin while we read are not waited for. */
+    uint64_t now_us = clock_read_us(CLOCK_MONOTONIC);
+    for (int i = 0; i < LAST_READS_MAX && is_behind(descendants, now_us); i++)
         descendants_read(descendants);
+    descendants->behind = is_behind(descendants, now_us);
     scan(descendants);
 }
 
@@ -410,7 +420,7 @@ void descendants_finish(struct descendants *descendants)
 {
     struct session *session = descendants->session;
     if (descendants->events >= 0) {
-        if (descendants->lost || exec_events_pending(descendants->events))
+        if (descendants->lost || descendants->behind)
             session->unprofiled.why_incomplete = lack_of_some;
         return;
     }

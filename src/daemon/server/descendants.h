@@ -29,9 +29,11 @@ struct descendants {
     int events;                   /* of all processes; -1: the kernel sends none */
     int waker;                    /* of the known processes, if only these wake us; else -1 */
     struct error why_no_events;
+    uint64_t read_us; /* time of the event that was read last (CLOCK_MONOTONIC) */
     unsigned strange; /* number of events of other processes since the last turn */
     bool changed;     /* the set of processes, since the last turn */
     bool lost;        /* events were lost, because there were too many at once */
+    bool behind;      /* there were too many events to read the last ones */
     bool any;         /* the command has started a process */
 
     /* The command and its descendants by pid, ended ones included. */
@@ -72,8 +74,8 @@ void descendants_tick(struct descendants *descendants);
 /* Note that the command has ended. Call it while the command is still a zombie. */
 void descendants_command_ended(struct descendants *descendants);
 
-/* Take in the last events. Call it after the command's end, while its processes are still targets.
- */
+/* Take in the events until now. Call it after the command's end, while its processes are still
+ * targets. */
 void descendants_read_rest(struct descendants *descendants);
 
 /* Add to the list why it may be incomplete. Call it when no process is a target any more. */
