@@ -3,9 +3,9 @@
  * Allocates from its start: a block at each step, and a step about every millisecond.
  *
  *   stepper STEPS           make STEPS steps
- *   stepper attached STEPS  make steps until a profiler has attached, and then STEPS more
- *   stepper stuck STEPS     the same, but first wait uninterruptibly in the kernel until standard
- *                           input ends
+ *   stepper attached STEPS  make steps until a profiler has attached, and then STEPS more; each
+ * also allocates a block that it frees at once stepper stuck STEPS     the same, but first wait
+ * uninterruptibly in the kernel until standard input ends
  *
  * Prints the number of all steps.
  */
@@ -16,16 +16,23 @@
 
 #include "truth.h"
 
-enum { BLOCK_BYTES = 1000, STEPS_MAX = 100000 };
+enum { BLOCK_BYTES = 1000, PASSING_BYTES = 3000, STEPS_MAX = 100000 };
 
 static CALLSITE void *step_block(void)
 {
     return kept(malloc(BLOCK_BYTES));
 }
 
-static void step(void)
+static CALLSITE void *passing_block(void)
+{
+    return kept(malloc(PASSING_BYTES));
+}
+
+static void step(int passes)
 {
     step_block();
+    if (passes)
+        free(passing_block());
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -58,17 +65,17 @@ static void be_stuck(void)
 int main(int argc, char **argv)
 {
     int stuck = argc > 1 && strcmp(argv[1], "stuck") == 0;
-    int waits = stuck || (argc > 1 && strcmp(argv[1], "attached") == 0);
+    int attached = argc > 1 && strcmp(argv[1], "attached") == 0, waits = stuck || attached;
     int steps = argc > 1 + waits ? atoi(argv[1 + waits]) : 0, made = 0;
     require(steps > 0);
     if (stuck)
         be_stuck();
     for (; waits && !is_attached(); made++) {
         require(made < STEPS_MAX);
-        step();
+        step(attached);
     }
     for (int i = 0; i < steps; i++, made++)
-        step();
+        step(attached);
     char line[32];
     int length = snprintf(line, sizeof(line), "%d\n", made);
     return write(STDOUT_FILENO, line, (size_t)length) == length ? 0 : 1;
