@@ -14,6 +14,7 @@
 #include "daemon/server/discovery_examine.h"
 #include "interp/python_versions.h"
 #include "interp/ruby_version.h"
+#include "reader/file_reader.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
 
@@ -183,9 +184,11 @@ void doctor_check_program(const struct doctor *doctor, const char *path, const c
     *facts = (struct doctor_facts){0};
     int code = program_read(&facts->program, path);
     if (code < 0) {
+        const char *failure = code == -EIO ? file_reader_failure(path, NULL, 0) : NULL;
         doctor_say(doctor, code == -ENOEXEC ? DOCTOR_IMPOSSIBLE : DOCTOR_LACKING, "%s: %s", path,
-                   code == -ENOEXEC ? "not a program (no ELF file, and no script with #!)"
-                                    : strerror(-code));
+                   code == -ENOEXEC  ? "not a program (no ELF file, and no script with #!)"
+                   : failure != NULL ? failure
+                                     : strerror(-code));
         return;
     }
     facts->are_known = true;
