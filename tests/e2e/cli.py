@@ -887,7 +887,7 @@ def test_progress_on_terminal():
 
 def test_unprofiled_commands():
     """Children that cannot load the library are listed, each with its reason, and run normally."""
-    slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(250000); return !puts(\"ran\"); }"
+    slow = "#include <stdio.h>\n#include <unistd.h>\nint main(void) { usleep(3000000); return !puts(\"ran\"); }"
     programs = {"still": compile_c("still", slow, "-static"), "cleaned": compile_c("cleaned", slow)}
     wanted = {"still": "stripped", "cleaned": "environment"}
     shutil.copy(programs["still"], at("symbols"))
