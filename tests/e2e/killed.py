@@ -38,6 +38,8 @@ FIRST_CHECKPOINT_S = 1.0
 THREADS, ENTRIES = 2, 32768
 # The clock of the dumps' times ticks every 4 ms, and so does the one for their conversion.
 TICK_S = 0.005
+# Of a program that the test ends.
+LIFETIME_MS = 600000
 # Allocations of the C library, which the program does not count.
 OWN_CALLS = 100
 
@@ -237,6 +239,15 @@ def has_client(process):
         return False
 
 
+def has_ended(pid):
+    """Return whether a process that is not ours has ended; its parent may not have waited for it."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(") ", 1)[1][0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def wait_for_client(process):
     wait_for("the profiler's part in the process", lambda: has_client(process) or process.poll() is not None)
     time.sleep(0.2)
@@ -253,8 +264,7 @@ def attach_and_kill(directory, delay, what, victim):
     session's process, or the requesting tool. Return (the tally, the kill, its calls before, time of the start).
     The tally's was_attached says whether the profiler was in the program."""
     with_daemon = victim != "tool"
-    # It must live until it is attached to, which is slow when twelve run at once.
-    tally = Tally(directory, int((delay + 3 * harness.SLOWNESS) * 1000))
+    tally = Tally(directory, LIFETIME_MS)
     with open(tally.output, "wb") as output:
         process = subprocess.Popen(tally.command, stdout=output)
     daemon = Daemon(directory)
@@ -277,12 +287,17 @@ def attach_and_kill(directory, delay, what, victim):
     pid = session.pid if victim in ("tool", "requester") else daemon.process.pid
     if victim == "session":
         pid = harness.find_descendant(pid, "heapd-session")
+    finishing = harness.find_descendant(daemon.process.pid, "heapd-session") if victim == "daemon" else None
     killed = Kill(pid)
     tally.had_ended = process.poll() is not None
     session.wait(PATIENCE)
     if victim == "daemon":
         daemon.process.wait()
+    wait_for(f"{what}: the program goes on", lambda: tally.began_s() and tally.last_s() > killed.ended_s + 0.2)
+    process.terminate()
     check(process.wait(PATIENCE) == 0, f"{what}: the program's status is {process.returncode}")
+    if finishing:
+        wait_for(f"{what}: the end of the session's process", lambda: has_ended(finishing))
     tally.check_output(what)
     if victim in ("requester", "session"):
         wait_for("the session's end", lambda: sessions_of(daemon) == [])

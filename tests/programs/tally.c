@@ -6,10 +6,11 @@
  *     tally FILE MS
  *
  * The file: for each thread ENTRIES of {CLOCK_BOOTTIME ns, calls, bytes}, as a ring buffer; unused
- * entries are zero. After MS milliseconds it prints the calls of each thread.
+ * entries are zero. After MS milliseconds, or at SIGTERM, it prints the calls of each thread.
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include <unistd.h>
 
 #define THREADS 2
-#define ENTRIES 32768 /* one each 0.5 ms: 16 s, longer than a test lets it run */
+#define ENTRIES 32768 /* one each 0.5 ms: 16 s, longer than a test looks back */
 #define CALLS_OF_ENTRY 20
 #define LIVE 64
 
@@ -28,13 +29,20 @@ struct entry {
 };
 
 static struct entry *entries;
-static uint64_t end_ns, calls_of[THREADS];
+static uint64_t calls_of[THREADS];
+static _Atomic uint64_t end_ns;
 
 static uint64_t now_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void end(int signal)
+{
+    (void)signal;
+    end_ns = 0;
 }
 
 __attribute__((noinline)) static void *tally_block(size_t size)
@@ -83,6 +91,7 @@ int main(int argc, char **argv)
     if (entries == MAP_FAILED)
         return 2;
     end_ns = now_ns() + strtoull(argv[2], NULL, 10) * 1000000u;
+    signal(SIGTERM, end);
     if (pthread_create(&thread, NULL, work, (void *)1) != 0)
         return 2;
     work(NULL);
