@@ -29,12 +29,15 @@ MB = 1 << 20
 LIMIT = 64 * MB
 WORDS_OF_OOM = "signal 9, the cgroup's oom_kill counter rose"
 
-# Allocates a MB at a time, and counts them in a file; then ends as its argument says. `hold` waits to be killed.
+# Allocates a MB at a time, and counts them in a file; then ends as its argument says. `hold` waits to be killed, and so does
+# `attached`, which begins when the profiler is in it.
 PROGRAM = """
 import os, signal, sys, time
 tally = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 kind, megabytes, pause = sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 held = []
+while kind == "attached" and b"/memfd:heapprofd" not in open("/proc/self/maps", "rb").read():
+    time.sleep(0.01)
 while len(held) < megabytes:
     held.append(bytearray(b"x") * (1 << 20))
     os.write(tally, b".")
@@ -46,7 +49,7 @@ if kind == "again":
         held.append(bytearray(b"x") * (1 << 20))
         time.sleep(pause)
     time.sleep(0.5)
-if kind == "hold":
+if kind in ("hold", "attached"):
     time.sleep(60)
 if kind == "abort":
     os.abort()
@@ -340,7 +343,7 @@ def test_daemon():
     daemon = Daemon(scene.directory).start()
     tool = subprocess.Popen([TOOL, "-i", "4096", "-q", "-o", scene.output, "-n", name], env=daemon.environment)
     wait_for("the session", lambda: daemon.status()["sessions"])
-    command = [link, *scene.command("hold", 1000, 0.005)[1:]]
+    command = [link, *scene.command("attached", 1000, 0.005)[1:]]
     outcome = run(cgroup.inside(command))
     check(outcome.status == -signal.SIGKILL, f"status {outcome.status}")
     wait_for("the end of its profile", lambda: not daemon.status()["sessions"][0].get("processes"))
@@ -361,7 +364,7 @@ def test_continuous():
     os.symlink(PYTHON, link)
     daemon = Daemon(scene.directory).start()
     collector = Collector(daemon, scene.directory, f"near_limit = 80%\n[program always]\nname = {name}\n")
-    outcome = run(cgroup.inside([link, *scene.command("hold", 1000, 0.02)[1:]]))
+    outcome = run(cgroup.inside([link, *scene.command("attached", 1000, 0.02)[1:]]))
     check(outcome.status == -signal.SIGKILL, f"status {outcome.status}")
     wait_for("the last period", lambda: [p for p in collector.periods() if p["is_final"]])
     ends = [(p["is_final"], p["end_reason"]) for p in collector.periods()]
@@ -385,7 +388,7 @@ def test_oom_from_the_sink():
         os.symlink(PYTHON, os.path.join(scene.directory, name))
     wait_for("continuous mode", lambda: daemon.status()["sessions"])
     killed, ended = (os.path.join(scene.directory, name) for name in names)
-    outcome = run(cgroup.inside([killed, *scene.command("hold", 1000, 0.02)[1:]]))
+    outcome = run(cgroup.inside([killed, *scene.command("attached", 1000, 0.02)[1:]]))
     check(outcome.status == -signal.SIGKILL, f"status {outcome.status}")
     check(run([ended, "-c", "import time; held = bytearray(8000000); time.sleep(3)"]).status == 0, "the program failed")
 
