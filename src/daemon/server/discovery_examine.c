@@ -292,15 +292,28 @@ static bool claim(const struct server *server, pid_t pid)
            user->claim(user->context, pid);
 }
 
+/* Note when the program began. On a busy machine it was attached to at its new name, before the
+ * report of its exec was read. */
+static void note_beginning(struct target *target, const struct discovery_entry *entry)
+{
+    if (!target->was_attached || !entry->was_reported || entry->began_us < target->began_us ||
+        entry->began_us > target->attached_us)
+        return;
+    target->began_us = entry->began_us;
+    target->start_was_reported = true;
+}
+
 static enum discovery_state examine(struct server *server, const struct process_info *info,
                                     const struct discovery_entry *entry, uint64_t now_ms)
 {
     struct session *session = server->session;
     enum handshake_origin origin = entry->running ? HANDSHAKE_RUNNING : HANDSHAKE_STARTUP;
     struct error error = {0};
-    const struct target *target = session_find(session, info->pid);
+    struct target *target = session_find(session, info->pid);
     if (target != NULL && has_been_replaced(target, info, entry))
         session_end_replaced(session, info);
+    else if (target != NULL)
+        note_beginning(target, entry);
     if (!session_wants(session, info, origin))
         return DISCOVERY_NOT_WANTED;
     if (is_profiler(server, info)) {
