@@ -348,12 +348,19 @@ def test_job_control():
     end_of(process, "both stopped and continued", 0)
 
 
+def dump_by_signal(session, name):
+    """Have a session dump, and wait for the dump: the kernel makes one of two signals that come before the first is taken."""
+    trace = os.path.join(at(name), "raw-trace")
+    before = os.path.getsize(trace) if os.path.exists(trace) else 0
+    session.send_signal(signal.SIGUSR1)
+    wait_for("the dump", lambda: session.poll() is not None or (os.path.exists(trace) and os.path.getsize(trace) > before))
+
+
 def test_dump_by_signal():
     """SIGUSR1 to host or -p writes a dump, and the command does not receive it."""
     server, port = redis("usr1")
-    for count in (1, 2):
-        server.send_signal(signal.SIGUSR1)
-        time.sleep(0.2)
+    for _ in range(2):
+        dump_by_signal(server, "usr1")
         check(server.poll() is None, "SIGUSR1 ended the profiler")
     check(run(["redis-cli", "-p", str(port), "ping"]).stdout == b"PONG\n", "redis does not answer")
     child = command_of(server.pid, "redis-server")
@@ -369,8 +376,7 @@ def test_dump_by_signal():
             wait_for("the daemon", lambda: tool("status").stdout.startswith(b"heapprofd "))
         session = begin("nohup", TOOL, "--heaps", "libc.malloc", "-p", str(sleeper.pid), "-o", at(name))
         check(b"Profiling" in session.stderr.readline(), "-p did not begin")
-        session.send_signal(signal.SIGUSR1)
-        time.sleep(0.3)
+        dump_by_signal(session, name)
         session.send_signal(signal.SIGHUP)  # ignored, as under nohup(1)
         time.sleep(0.1)
         check(session.poll() is None, f"{name} a daemon: an ignored SIGHUP ended it")
@@ -558,7 +564,8 @@ def test_forged_session():
     need_root()
     with profiler_of(FORGER, True) as forged:
         sessions = json.loads(run([TOOL, "status", "--json"], env=ALONE, timeout=100).stdout)["sessions"]
-        session = next((session for session in sessions if session["id"] == 77), None)
+        # Other tests forge sessions at the same time.
+        session = next((session for session in sessions if session["id"] == 77 and session["pid"] == forged.pid), None)
         check(session and (session["uid"], session["pid"]) == (FORGER, forged.pid), f"whose it is: {session}")
         check(session["processes"] == [] and session["profiler"]["uid"] == FORGER, f"processes: {session}")
         text = run([TOOL, "status"], env=ALONE, timeout=100).stdout.decode()
@@ -614,7 +621,7 @@ def test_ends_with_its_processes():
                 asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
                 wait_for("it sleeps", lambda: "nanosleep" in wait_of(asleep.pid)) # it allocates no more
                 session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(f"{name}-{kind}"))
-                time.sleep(0.4)
+                wait_for("the session", lambda: [s for s in status() if s["requester_pid"] == session.pid] or session.poll() is not None)
                 check(session.poll() is None, f"{what}, {kind}: did not wait for a process that may join")
                 asleep.kill()
                 if kind == "asleep":
