@@ -6,6 +6,7 @@ them after the programs are gone.
     bundle.py CASE
 """
 
+import contextlib
 import gzip
 import json
 import os
@@ -13,8 +14,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 
+from daemon import wait_for
 from harness import BUILD, TOOL, check, main, need, run
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -214,22 +215,15 @@ def test_interrupted(place):
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 60
-    child = None
-    while child is None and time.monotonic() < deadline and process.poll() is None:
-        time.sleep(0.02)
-        with open(f"/proc/{process.pid}/task/{process.pid}/children") as file:
-            for pid in file.read().split():
-                try:
-                    with open(f"/proc/{pid}/comm") as comm:
-                        is_watcher = comm.read() == "signal-watcher\n"
-                    same = os.readlink(f"/proc/{pid}/exe") == os.readlink(f"/proc/{process.pid}/exe")
-                    if same and not is_watcher:
-                        child = int(pid)
-                except OSError:
-                    pass
-    # The child of the run is this program, too, until it executes the command.
-    time.sleep(0.5)
+    def searches():
+        found = []
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            for pid in children.read().split():
+                with contextlib.suppress(OSError):
+                    found += [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        return any(path.startswith(fifo_free) for path in found)
+
+    wait_for("the search", lambda: process.poll() is not None or searches())
     check(process.poll() is None, "it was over before it could be interrupted")
     os.killpg(process.pid, signal.SIGINT)
     said = process.communicate(timeout=180)[1].decode()

@@ -26,8 +26,10 @@ static const char help[] =
     "\n"
     "  --by WHAT       rows: callsite (default), function or module (including callees), thread,\n"
     "                  type, context\n"
-    "  --view VIEW     space (bytes live, default), objects (allocations live), alloc_space,\n"
-    "                  alloc_objects (ever allocated), max (live at the heap's peak)\n"
+    "  --view VIEW     space (bytes live), objects (allocations live), alloc_space,\n"
+    "                  alloc_objects (ever allocated), max (live at the heap's peak). Default:\n"
+    "                  space or, where both programs freed nearly all at their end, max (with\n"
+    "                  --json space)\n"
     "  --lines         show source lines, and distinguish callsites by them\n"
     "  --stacks        show whole stacks\n"
     "  --top N         rows of a table (20; 0: all)\n"
@@ -169,7 +171,9 @@ static int print(const struct request *request, const struct compare_source sour
     };
     struct diff *diff = NULL;
     int code = compare_stacks_make(&stacks);
-    if (!request->json) {
+    if (request->json && compare.view == EXPORT_VIEWS) {
+        compare.view = EXPORT_SPACE;
+    } else if (!request->json) {
         compare.shown = &stacks;
         compare.diff.as_shown = !compare.diff.lines && !compare.stacks;
         for (int i = 0; i < 2 && !request->all_frames; i++)
@@ -190,7 +194,7 @@ static int print(const struct request *request, const struct compare_source sour
 int cmd_diff(int argc, char **argv)
 {
     struct request request = {
-        .compare = {.view = EXPORT_SPACE,
+        .compare = {.view = EXPORT_VIEWS,
                     .top = 20,
                     .colours = isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL},
         .demangling = DEMANGLING_DEFAULT,

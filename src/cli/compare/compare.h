@@ -12,7 +12,7 @@ struct compare_stacks;
 
 struct compare_options {
     struct diff_options diff;
-    enum export_view view;
+    enum export_view view;              /* EXPORT_VIEWS: of text, the one that answers first */
     uint64_t top;                       /* rows of a table; 0: all */
     bool stacks;                        /* whole stacks under each callsite */
     const struct compare_stacks *shown; /* for text: how stacks are shown */

@@ -7,6 +7,7 @@
 
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
+#include "compare/first_view.h"
 #include "profile/partial.h"
 #include "util/base_name.h"
 
@@ -15,6 +16,7 @@
 struct page {
     const struct diff_pair *pair;
     const struct compare_options *options;
+    enum export_view view;
     FILE *out;
     bool *has_marks; /* a printed line is marked */
 };
@@ -57,7 +59,7 @@ static void print_name(const struct page *page, const struct diff_row *row)
 
 static void print_row(const struct page *page, const struct diff_row *row)
 {
-    enum export_view view = page->options->view;
+    enum export_view view = page->view;
     bool counts = export_view_counts_calls(view);
     const struct change *change = &row->changes[view];
     const struct profile_estimate *before = &row->before[diff_figure_of(view)];
@@ -78,7 +80,7 @@ static void print_row(const struct page *page, const struct diff_row *row)
 static bool is_shown(const struct page *page, const struct diff_row *row)
 {
     /* Less than half a byte is rounding. */
-    return fabs(row->changes[page->options->view].value) >= 0.5;
+    return fabs(row->changes[page->view].value) >= 0.5;
 }
 
 static void print_table(const struct page *page, const struct diff_row **rows, size_t count,
@@ -90,15 +92,18 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
                                        [DIFF_THREAD] = "thread",
                                        [DIFF_TYPE] = "type",
                                        [DIFF_CONTEXT] = "context"};
-    enum export_view view = page->options->view;
+    enum export_view view = page->view;
     bool counts = export_view_counts_calls(view);
     size_t shown = 0, all = 0, top = page->options->top;
     for (size_t i = 0; i < count; i++) {
         if (!is_shown(page, rows[i]) || (rows[i]->changes[view].value > 0) != grown)
             continue;
         if (all++ == 0) {
-            format_print_title(page->out, grown ? "What grew" : "What shrank",
-                               page->options->colours);
+            char title[80];
+            snprintf(title, sizeof(title), "%s%s%s", grown ? "What grew" : "What shrank",
+                     view != EXPORT_SPACE ? ": " : "",
+                     view != EXPORT_SPACE ? export_view_info[view].title : "");
+            format_print_title(page->out, title, page->options->colours);
             fprintf(page->out, "%11s   %-21s %11s %10s %10s  %s\n", counts ? "count" : "bytes",
                     "95 %", counts ? "bytes" : "count", "before", "after",
                     what[page->options->diff.by]);
@@ -201,7 +206,7 @@ static void print_head(const struct page *page, const struct compare_source sour
     print_side(page, "after", &sources[1], pair->after, pair->after_count);
     if (pair->same_process)
         fputs("  same      one process: samples that live in both dumps cancel\n", page->out);
-    compare_print_filter(page->out, profile->filter, pair, page->options->view);
+    compare_print_filter(page->out, profile->filter, pair, page->view);
     for (size_t i = 0; i < sizeof(views) / sizeof(views[0]) && differs(pair); i++) {
         enum export_view view = views[i];
         const struct change *change = &pair->total.changes[view];
@@ -222,7 +227,7 @@ static void print_head(const struct page *page, const struct compare_source sour
 static int print_pair(const struct page *page, const struct compare_source sources[2])
 {
     size_t count = 0, shown = 0;
-    const struct diff_row **rows = diff_rank(page->pair, page->options->view, &count);
+    const struct diff_row **rows = diff_rank(page->pair, page->view, &count);
     if (rows == NULL)
         return -ENOMEM;
     print_head(page, sources);
@@ -232,10 +237,10 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         free(rows);
         return 0;
     }
-    if (diff_is_unknown(page->pair, page->options->view)) {
+    if (diff_is_unknown(page->pair, page->view)) {
         fprintf(page->out, "\n%s: not in one of the files; try --view %s\n",
-                export_view_info[page->options->view].title,
-                page->options->view == EXPORT_SPACE ? "alloc_space" : "space");
+                export_view_info[page->view].title,
+                page->view == EXPORT_SPACE ? "alloc_space" : "space");
         free(rows);
         return 0;
     }
@@ -245,13 +250,12 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     print_table(page, rows, count, false);
     if (!differs(page->pair))
         fputs("\nno difference\n", page->out);
-    else if (page->options->diff.by == DIFF_THREAD && page->options->view == EXPORT_MAX)
+    else if (page->options->diff.by == DIFF_THREAD && page->view == EXPORT_MAX)
         fputs("\nthe peaks of threads are unknown: choose another --view\n", page->out);
     else if (shown == 0)
-        fprintf(page->out, "\nno difference in %s by %s\n",
-                export_view_info[page->options->view].title,
+        fprintf(page->out, "\nno difference in %s by %s\n", export_view_info[page->view].title,
                 compare_by_names[page->options->diff.by]);
-    else if (!page->pair->exact && page->options->view == EXPORT_MAX)
+    else if (!page->pair->exact && page->view == EXPORT_MAX)
         fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
               page->out);
     else if (*page->has_marks)
@@ -261,13 +265,38 @@ static int print_pair(const struct page *page, const struct compare_source sourc
     return 0;
 }
 
+/* Return whether one of the programs still held memory at its dump. */
+static bool is_held(const struct compare_stacks *stacks, int side, const struct export_dump *dumps,
+                    size_t count)
+{
+    const struct folding *folding = stacks->all_frames ? NULL : &stacks->foldings[side];
+    for (size_t i = 0; i < count; i++)
+        if (first_view(stacks->profiles[side], folding, dumps[i].heap, dumps[i].dump) ==
+            EXPORT_SPACE)
+            return true;
+    return false;
+}
+
+/* Return the view that answers first. Peaks of threads are unknown. */
+static enum export_view view_of(const struct diff_pair *pair, const struct compare_options *options)
+{
+    if (options->view != EXPORT_VIEWS)
+        return options->view;
+    return options->diff.by == DIFF_THREAD || diff_is_unknown(pair, EXPORT_MAX) ||
+                   is_held(options->shown, 0, pair->before, pair->before_count) ||
+                   is_held(options->shown, 1, pair->after, pair->after_count)
+               ? EXPORT_SPACE
+               : EXPORT_MAX;
+}
+
 int compare_print_text(const struct diff *diff, const struct compare_source sources[2],
                        const struct compare_options *options, FILE *out)
 {
     int code = 0;
     for (size_t i = 0; i < diff->pair_count && code == 0; i++) {
         bool has_marks = false;
-        struct page page = {&diff->pairs[i], options, out, &has_marks};
+        const struct diff_pair *pair = &diff->pairs[i];
+        struct page page = {pair, options, view_of(pair, options), out, &has_marks};
         code = print_pair(&page, sources);
     }
     return code;
