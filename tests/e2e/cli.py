@@ -623,7 +623,7 @@ def test_process_titles():
         $0 = "acorns: master /etc/acorns";
         my @children = map { my $n = $_; my $pid = fork();
             if (!$pid) { $0 = "acorns: worker $n /var/run/x"; my @held = map { "x" x 500 } 1 .. 300;
-                         select(undef, undef, undef, $n == 3 ? 0.03 : 0.3); exit 0 }
+                         select(undef, undef, undef, $n == 3 ? 0.3 : 0.6); exit 0 }
             $pid } 1 .. 3;
         waitpid($_, 0) for @children;
     """
