@@ -10,12 +10,14 @@
 #include "profile/rollup.h"
 
 #define LEVEL 0.01
-#define RATIO_LEAST 0.125  /* of old blocks to young ones: less is none */
-#define FREED_PART 0.1     /* less is hardly anything */
-#define FREED_MOST 0.5     /* more is most of it */
-#define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
-#define TIME_LEAST_MS 1000 /* before, every program grows */
-#define COUNT_MOST 1e6     /* of samples that are compared: more decide nothing, and take long */
+#define RATIO_LEAST 0.125 /* of old blocks to young ones: less is none */
+#define FREED_PART 0.1    /* less is hardly anything */
+#define FREED_MOST 0.5    /* more is most of it */
+#define SLICES_LEAST 3u   /* of each part: fewer are too short to compare */
+/* Before, every profile grows, and programs begin. */
+#define TIME_LEAST_MS 1000
+#define TIME_OF_START_MS 5000
+#define COUNT_MOST 1e6 /* of samples that are compared: more decide nothing, and take long */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1
@@ -179,7 +181,8 @@ static enum turnover_kind kind_of(const struct turnover *row, const struct parts
     return TURNOVER_UNCLEAR;
 }
 
-static void measure(struct turnover *row, const struct turnover_facts *facts, uint64_t end_ms)
+static void measure(struct turnover *row, const struct turnover_facts *facts, uint64_t end_ms,
+                    uint64_t needed_ms)
 {
     const struct trace_live_times *times = &facts->times.times;
     const struct parts parts = parts_of(times, end_ms);
@@ -188,7 +191,7 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     row->oldest_ms = fmax((double)end_ms - (double)times->oldest_ms, 0);
     row->median_ms = median_of(times, end_ms);
     row->kind = TURNOVER_UNCLEAR;
-    if (parts.width == 0 || end_ms < TIME_LEAST_MS)
+    if (parts.width == 0 || end_ms < needed_ms)
         return;
     /* Blocks that all live as long as each other are never older than that. */
     bool is_cut_off =
@@ -205,6 +208,24 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     row->probability = fmax(at_least(parts.old, n, share), at_least(parts.young, n, least));
     row->probability_least = at_least(ceil(n / 2), n, least);
     row->pace = pace_of(times, &parts);
+}
+
+/* Return how long the process had been profiled at the dump; 0: unknown. */
+static uint64_t profiled_ms(const struct profile *profile, const struct export_dump *dump)
+{
+    uint64_t start_ns = start_of_process(profile, dump->heap), end_ns = dump->dump->boottime_ns;
+    return end_ns > start_ns ? (end_ns - start_ns) / 1000000 : 0;
+}
+
+static uint64_t least_ms(const struct profile_heap *heap)
+{
+    return heap->status.from_startup ? TIME_OF_START_MS : TIME_LEAST_MS;
+}
+
+uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump)
+{
+    uint64_t time_ms = profiled_ms(profile, dump), needed_ms = least_ms(dump->heap);
+    return time_ms > 0 && time_ms < needed_ms ? needed_ms : 0;
 }
 
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
@@ -227,9 +248,9 @@ struct turnover turnover_of(const struct turnover_facts *facts, const struct pro
         row.lifetime_ms = figures->lifetime_ms_sum / figures->freed_count;
     if (!known || times->slice_ms == 0 || facts->times.unknown)
         return row;
-    uint64_t start_ns = start_of_process(profile, dump->heap), end_ns = dump->dump->boottime_ns;
-    if (end_ns > start_ns)
-        measure(&row, facts, (end_ns - start_ns) / 1000000);
+    uint64_t end_ms = profiled_ms(profile, dump);
+    if (end_ms > 0)
+        measure(&row, facts, end_ms, least_ms(dump->heap));
     return row;
 }
 

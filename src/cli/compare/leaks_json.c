@@ -116,6 +116,13 @@ static void print_moment(struct json_writer *json, const struct diff_pair *pair)
         json_null(json, "at_ns");
 }
 
+static bool is_too_short(const struct leaks_heap *heap)
+{
+    const struct diff_pair *pair = heap->pair;
+    return pair->before_count == 0 && pair->after_count == 1 &&
+           turnover_lacks_ms(heap->profile, pair->after) > 0;
+}
+
 static void print_heap(struct json_writer *json, const struct leaks *leaks,
                        const struct leaks_heap *heap)
 {
@@ -126,6 +133,7 @@ static void print_heap(struct json_writer *json, const struct leaks *leaks,
     json_bool(json, "exact", heap->pair->exact);
     json_bool(json, "same_process", heap->pair->same_process);
     print_moment(json, heap->pair);
+    json_bool(json, "too_short", is_too_short(heap));
     json_string(json, "widened", compare_widened(heap->pair->after, heap->pair->after_count).text);
     print_change(json, "total_size", &total->changes[EXPORT_SPACE]);
     print_change(json, "total_count", &total->changes[EXPORT_OBJECTS]);

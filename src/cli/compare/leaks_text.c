@@ -221,6 +221,20 @@ static void print_moment(const struct page *page)
             compare_time_of(heap, &heap->dumps[heap->dump_count - 1]).bytes);
 }
 
+/* Say that nothing can grow in so short a time: none found is not none there. */
+static void print_shortness(const struct page *page)
+{
+    const struct export_dump *after = page->heap->pair->after;
+    if (is_difference(page) || page->heap->pair->after_count != 1)
+        return;
+    uint64_t needed_ms = turnover_lacks_ms(page->heap->profile, after);
+    if (needed_ms == 0)
+        return;
+    fprintf(page->out, "  short    in %s growth cannot be told from a start; from %s on it can\n",
+            compare_time_of(after->heap, after->dump).bytes,
+            format_time((double)needed_ms / 1000).bytes);
+}
+
 static void print_heap(const struct page *page)
 {
     const struct leaks_heap *heap = page->heap;
@@ -250,6 +264,7 @@ static void print_heap(const struct page *page)
                 heap->grown.count == 1 ? "" : "s");
     fputs(".\n", page->out);
     print_moment(page);
+    print_shortness(page);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
     compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
     print_list(page, &heap->grown, false);
