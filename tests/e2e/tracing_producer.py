@@ -464,7 +464,7 @@ def test_many_sources():
     """Each of 70 data sources gets an answer; those for which there is no room say so in the trace."""
     with place() as here:
         process = Commanded(here.environment)
-        recording = here.record(*[source(pids(process)) for _ in range(70)])
+        recording = here.record(*[source(pids(process)) for _ in range(70)], fields=[(23, 60000)])
         packets = recording.end()
         check(len(recording.notes("started")) == 70, f"{len(recording.notes('started'))} are started")
         check(len(recording.notes("stopped")) == 70, f"{len(recording.notes('stopped'))} are stopped")

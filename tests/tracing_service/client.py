@@ -14,7 +14,7 @@ from .connection import BIND, BIND_REPLY, INVOKE, INVOKE_REPLY, REQUEST_ID
 from .shared_memory import CHUNK_HEADER, CHUNKS_OF_LAYOUT, COMPLETE, COUNT_BITS, PAGE_HEADER
 from .wire import Message, frame, message, split_frames
 
-TIMEOUT_S = 20
+TIMEOUT_S = 120  # only a hang reaches it
 EMULATED_BYTES = 64 << 10
 SETUP_TRACING, SETUP_SOURCE, START_SOURCE, STOP_SOURCE, FLUSH, CLEAR_STATE = 3, 6, 1, 2, 5, 7
 
