@@ -563,7 +563,7 @@ def test_source():
 def test_growing():
     """The page of a recording that goes on gets its new dumps."""
     script = "import time\nkept = []\nwhile True: kept.append(bytearray(100000)); time.sleep(0.1)\n"
-    with subprocess.Popen([TOOL, "host", "-q", "-c", "300", "-o", at("growing"), "--", "/usr/bin/python3", "-c", script],
+    with subprocess.Popen([TOOL, "host", "-q", "-i", "65536", "-c", "300", "-o", at("growing"), "--", "/usr/bin/python3", "-c", script],
                           env=dict(os.environ, **ENVIRONMENT)) as recording:
         deadline = time.monotonic() + TIMEOUT
         while call(TOOL, "report", "--json", at("growing")).status != 0 and time.monotonic() < deadline:
