@@ -179,6 +179,10 @@ def test_checks():
             expected = doctor(pid)
             check([(one["finding"], one["text"]) for one in found["findings"]] == expected, f"{pid}: {found}, doctor prints {expected}")
             check(found["can_be_profiled"] == all(mark != "no" for mark, _ in expected), f"{pid}: {found}")
+        # Each question comes over a connection of its own.
+        for _ in range(30):
+            (found,) = server.json(f"api/checks?pids={python.pid}")["checks"]
+            check(found["findings"] == checks[python.pid]["findings"], f"again: {found}")
         check(server.json("api/checks?pids=2147483647")["checks"] == [], "a pid that no process has")
         check(server.json("api/checks")["checks"] == [], "no pids")
         for wrong in ("0", "-1", "x", "1,,2", "99999999999", ",".join(["1"] * 65)):

@@ -2,8 +2,6 @@
 /* The table of the questions about this machine. What changes something is asked for by POST. */
 #include "cli/view/machine.h"
 
-#include "reader/file_reader.h"
-
 void machine_begin(struct machine *machine, struct watched *watched)
 {
     shown_begin(&machine->shown, watched);
@@ -16,7 +14,6 @@ void machine_end(struct machine *machine)
     recordings_end(&machine->recordings);
     shown_end(&machine->shown);
     pthread_mutex_destroy(&machine->check_lock);
-    file_reader_close();
 }
 
 const struct view_question machine_questions[] = {

@@ -11,6 +11,7 @@
 #include "cli/record/doctor_checks.h"
 #include "cli/view/machine.h"
 #include "daemon/processes/other_profiler.h"
+#include "reader/file_reader.h"
 #include "util/clock.h"
 #include "util/json_writer.h"
 #include "util/process_files.h"
@@ -91,6 +92,8 @@ int machine_checks(void *context, const struct view_parameters *parameters, cons
     uint64_t end_ms = clock_read_ms(CLOCK_MONOTONIC) + TIME_MS;
     for (int i = 0; i < count && (i == 0 || clock_read_ms(CLOCK_MONOTONIC) < end_ms); i++)
         write_check(&json, pids[i]);
+    /* The kernel kills the reader when the thread that started it ends: that of this connection. */
+    file_reader_close();
     pthread_mutex_unlock(&machine->check_lock);
     json_end_array(&json);
     json_end_object(&json);
