@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/print/format.h"
 #include "compare/estimate_change.h"
+#include "print/format.h"
 #include "profile/confidence_interval.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

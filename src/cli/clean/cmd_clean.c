@@ -14,7 +14,7 @@
 #include "cli/files/output_directory.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "symbolize/symbol_cache.h"
 #include "util/array.h"
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "compare/baseline_file.h"
+#include "print/format.h"
 #include "util/output_file.h"
 #include "util/regular_file.h"
 

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
+#include "print/format.h"
+#include "print/stack_format.h"
 #include "util/json_writer.h"
 
 #define REASON_WIDTH 500

@@ -12,11 +12,11 @@
 #include "cli/compare/compare_source.h"
 #include "cli/options/heap_options.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
-#include "cli/print/wait_notice.h"
 #include "cli/record/host_command.h"
 #include "compare/baseline_file.h"
+#include "print/format.h"
+#include "print/progress.h"
+#include "print/wait_notice.h"
 #include "util/regular_file.h"
 
 #define EXIT_HOLDS 0

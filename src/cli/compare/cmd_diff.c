@@ -10,9 +10,9 @@
 #include "cli/compare/compare_format.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
 #include "compare/diff_pprof.h"
 #include "export/packed_file.h"
+#include "print/format.h"
 #include "util/output_file.h"
 
 static const char help[] =

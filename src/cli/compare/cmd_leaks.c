@@ -12,9 +12,9 @@
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
 #include "cli/view/saved_page.h"
+#include "print/format.h"
+#include "print/progress.h"
 
 static const char help[] =
     "usage: heap_profile leaks [options] [A]    call stacks with live memory in A\n"

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
-#include "cli/print/widened.h"
 #include "compare/diff.h"
+#include "print/format.h"
+#include "print/stack_format.h"
+#include "print/widened.h"
 
 /* Format the 95 % interval of a change as format_margin(), or "exact". */
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,

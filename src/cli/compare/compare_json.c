@@ -6,7 +6,7 @@
 
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
-#include "cli/print/widened.h"
+#include "print/widened.h"
 #include "util/json_writer.h"
 
 const char *const compare_by_names[] = {

@@ -10,8 +10,8 @@
 
 #include "cli/files/output_directory.h"
 #include "cli/options/parse.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
+#include "print/format.h"
+#include "print/progress.h"
 #include "util/regular_file.h"
 #include "util/units.h"
 

@@ -6,7 +6,7 @@
 #include "cli/compare/compare.h"
 #include "cli/compare/compare_format.h"
 #include "cli/compare/leaks.h"
-#include "cli/print/turnover_text.h"
+#include "print/turnover_text.h"
 #include "util/json_writer.h"
 
 static void print_types(struct json_writer *json, const char *key, const struct diff_pair *pair,

@@ -5,7 +5,7 @@
 
 #include "cli/compare/compare_format.h"
 #include "cli/compare/leaks.h"
-#include "cli/print/turnover_text.h"
+#include "print/turnover_text.h"
 
 #define TYPE_WIDTH 80
 #define TYPES_SHOWN 6

@@ -11,10 +11,10 @@
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
-#include "cli/print/wait_notice.h"
 #include "deobfuscate/deobfuscate.h"
+#include "print/format.h"
+#include "print/progress.h"
+#include "print/wait_notice.h"
 #include "util/json_writer.h"
 
 static const char help[] =

@@ -13,9 +13,9 @@
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
 #include "export/packed_file.h"
+#include "print/format.h"
+#include "print/progress.h"
 
 static const char help[] =
     "usage: traceconv memory_infra [options] [DIR|TRACE] [OUT.json[.gz]]\n"

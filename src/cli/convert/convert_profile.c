@@ -14,10 +14,10 @@
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
 #include "export/view.h"
 #include "import/import.h"
+#include "print/format.h"
+#include "print/progress.h"
 #include "util/safe_directory.h"
 
 static const char help[] =

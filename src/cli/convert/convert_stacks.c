@@ -13,10 +13,10 @@
 #include "cli/files/conversion_io.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/progress.h"
 #include "cli/view/saved_page.h"
 #include "export/collapsed.h"
 #include "export/speedscope.h"
+#include "print/progress.h"
 #include "profile/rollup.h"
 
 /* The chosen dumps. */

@@ -7,7 +7,7 @@
 #include "cli/convert/conversions.h"
 #include "cli/files/conversion_io.h"
 #include "cli/options/options.h"
-#include "cli/print/progress.h"
+#include "print/progress.h"
 #include "trace/text/trace_text.h"
 
 #define READS_HELP                                                                                 \

@@ -13,8 +13,8 @@
 
 #include "cli/files/conversion_io.h"
 #include "cli/files/symbol_options.h"
-#include "cli/print/format.h"
 #include "import/import.h"
+#include "print/format.h"
 #include "trace/read/trace_source.h"
 #include "util/regular_file.h"
 

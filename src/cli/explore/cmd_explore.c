@@ -11,7 +11,7 @@
 #include "cli/explore/screen.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/progress.h"
+#include "print/progress.h"
 #include "util/regular_file.h"
 
 static const char help[] =

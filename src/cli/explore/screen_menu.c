@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "cli/explore/screen_state.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/utf8.h"
 
 #define KEY_ESCAPE 27

@@ -8,7 +8,7 @@
 
 #include "cli/explore/screen_state.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "profile/unseen.h"
 #include "symbols/demangle.h"
 #include "util/utf8.h"

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "cli/explore/screen_state.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/output_file.h"
 
 #define FIGURE_WIDTH 18

@@ -12,8 +12,8 @@
 
 #include "cli/files/output_directory.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "import/import.h"
+#include "print/format.h"
 #include "util/regular_file.h"
 
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "cli/files/symbol_options.h"
-#include "cli/print/format.h"
 #include "cli/record/symbol_candidates.h"
 #include "deobfuscate/deobfuscate.h"
+#include "print/format.h"
 
 /* Warn once: a tool may read several traces, and the page of `view` reads them again and again. */
 static void warn(const char *message)

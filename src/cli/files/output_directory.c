@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
-#include "cli/print/wait_notice.h"
 #include "export/pprof.h"
+#include "print/format.h"
+#include "print/wait_notice.h"
 #include "util/output_file.h"
 #include "util/safe_directory.h"
 

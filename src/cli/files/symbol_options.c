@@ -10,7 +10,7 @@
 
 #include "cli/files/conversion_io.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "symbols/live_files.h"
 #include "util/base_name.h"
 

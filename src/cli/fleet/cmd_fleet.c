@@ -6,7 +6,7 @@
 #include "cli/cmd.h"
 #include "cli/fleet/fleet.h"
 #include "cli/options/suggest.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 
 static const struct fleet_verb {
     const char *name;

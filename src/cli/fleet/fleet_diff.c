@@ -7,8 +7,8 @@
 
 #include "cli/compare/compare_format.h"
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
+#include "print/format.h"
+#include "print/stack_format.h"
 
 static const char help[] =
     "usage: heap_profile fleet diff [options] BEFORE AFTER\n"

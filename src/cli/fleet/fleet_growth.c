@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
+#include "print/format.h"
+#include "print/stack_format.h"
 #include "profile/folding.h"
 #include "util/json_writer.h"
 

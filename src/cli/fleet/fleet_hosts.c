@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
 #include "fleet/answer.h"
+#include "print/format.h"
 #include "profile/unseen.h"
 #include "util/json_writer.h"
 

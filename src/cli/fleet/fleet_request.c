@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
+#include "print/format.h"
+#include "print/stack_format.h"
 
 /* Heaps of a side have these numbers in place of pids. */
 #define FLEET_PIDS_OF_SIDE 1000

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
 #include "fleet/answer.h"
 #include "fleet/schema.h"
+#include "print/format.h"
 
 static const char setup_help[] =
     "usage: heap_profile fleet setup [options]\n"

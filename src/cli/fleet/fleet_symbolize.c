@@ -6,10 +6,10 @@
 
 #include "cli/files/symbol_options.h"
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
 #include "fleet/answer.h"
 #include "fleet/rows_state.h"
 #include "pb_field_numbers.h"
+#include "print/format.h"
 #include "symbolize/symbolize.h"
 #include "trace/proto_cursor.h"
 #include "util/array.h"

@@ -8,10 +8,10 @@
 
 #include "cli/convert/conversions.h"
 #include "cli/fleet/fleet.h"
-#include "cli/print/format.h"
 #include "export/packed_file.h"
 #include "export/pprof.h"
 #include "export/trace.h"
+#include "print/format.h"
 #include "util/output_file.h"
 
 static const char top_help[] =

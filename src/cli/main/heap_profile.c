@@ -9,7 +9,7 @@
 #include "cli/main/tool_setup.h"
 #include "cli/main/verb_program.h"
 #include "cli/options/suggest.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 
 #ifdef HEAPPROFD_VIEW
 #define VIEW NULL

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/files/environment_names.h"
-#include "cli/print/wait_notice.h"
+#include "print/wait_notice.h"
 #include "profile/builder/profile_read.h"
 
 /*

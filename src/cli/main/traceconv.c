@@ -5,7 +5,7 @@
 
 #include "cli/convert/conversions.h"
 #include "cli/main/tool_setup.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 
 static void print_help(FILE *out)
 {

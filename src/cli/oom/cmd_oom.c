@@ -11,7 +11,7 @@
 #include "cli/oom/period_files.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/progress.h"
+#include "print/progress.h"
 
 static const char help[] =
     "usage: heap_profile oom [options] [DIR|TRACE...]\n"

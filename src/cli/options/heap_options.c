@@ -9,7 +9,7 @@
 
 #include "cli/options/parse.h"
 #include "cli/options/suggest.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 
 const char *const stack_mode_names[] = {"native", "native-with-thread-names", "pseudo", "mixed",
                                         NULL};

@@ -12,7 +12,7 @@
 
 #include "cli/options/parse.h"
 #include "cli/options/suggest.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/pattern.h"
 
 /* The value of the first entry for getopt_long(), above all letters. Entry i returns ENTRY_FIRST +

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/units.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)

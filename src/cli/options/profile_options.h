@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "export/view.h"
+#include "print/format.h"
 #include "profile/filter.h"
 #include "symbols/demangle.h"
 

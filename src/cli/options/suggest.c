@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 
 #define WORD_BYTES_MAX 40u
 #define COMPLAINT_BYTES_MAX 200

@@ -12,9 +12,9 @@
 #include "cli/cmd.h"
 #include "cli/files/output_directory.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
-#include "cli/print/wait_notice.h"
 #include "cli/query/query_shell.h"
+#include "print/format.h"
+#include "print/wait_notice.h"
 #include "util/regular_file.h"
 
 #define SQL_FILE_BYTES_MAX (1u << 20)

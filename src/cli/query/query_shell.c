@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 
 #define HISTORY_LINES 1000
 

@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "cli/files/symbol_options.h"
-#include "cli/print/format.h"
 #include "cli/record/symbol_candidates.h"
 #include "deobfuscate/deobfuscate.h"
+#include "print/format.h"
 #include "symbolize/symbol_cache.h"
 #include "symbols/process_roots.h"
 #include "util/output_file.h"

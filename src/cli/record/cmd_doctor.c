@@ -9,7 +9,6 @@
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/doctor_checks.h"
 #include "cli/record/fetch_symbols.h"
 #include "cli/record/session_list.h"
@@ -18,6 +17,7 @@
 #include "daemon/processes/exec_events.h"
 #include "daemon/processes/program.h"
 #include "daemon/sockets/run_directory.h"
+#include "print/format.h"
 #include "util/json_writer.h"
 #include "util/process_files.h"
 

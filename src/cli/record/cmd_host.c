@@ -8,8 +8,8 @@
 #include "cli/cmd.h"
 #include "cli/options/heap_options.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/host_command.h"
+#include "print/format.h"
 #include "util/base_name.h"
 
 static const char help[] =

@@ -10,10 +10,10 @@
 #include "cli/options/heap_options.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
-#include "cli/print/format.h"
 #include "cli/record/live_view.h"
 #include "cli/record/record_session.h"
 #include "cli/record/service/service_session.h"
+#include "print/format.h"
 
 static const char help[] =
     "usage: heap_profile -n NAME[,NAME] [options]\n"

@@ -9,10 +9,10 @@
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/config_file.h"
 #include "cli/record/record_session.h"
 #include "cli/record/service/service_session.h"
+#include "print/format.h"
 
 static const char help[] =
     "usage: heap_profile record -c CONFIG [--txt] [-o TRACE] [--service [--detach KEY]]\n"

@@ -10,11 +10,11 @@
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "daemon/host/host.h"
 #include "daemon/host/launcher.h"
 #include "daemon/host/preload_path.h"
 #include "daemon/sockets/run_directory.h"
+#include "print/format.h"
 
 static const char help[] =
     "usage: heap_profile shell [-- COMMAND [ARGS]]\n"

@@ -6,9 +6,9 @@
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/continuous_status.h"
 #include "cli/record/session_list.h"
+#include "print/format.h"
 #include "trace/heap_dump.h"
 #include "util/json_writer.h"
 

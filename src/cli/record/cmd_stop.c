@@ -6,8 +6,8 @@
 #include "cli/cmd.h"
 #include "cli/options/options.h"
 #include "cli/options/parse.h"
-#include "cli/print/format.h"
 #include "cli/record/session_list.h"
+#include "print/format.h"
 #include "util/array.h"
 
 static const char snapshot_help[] =

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/print/wait_notice.h"
+#include "print/wait_notice.h"
 #include "util/array.h"
 #include "util/regular_file.h"
 

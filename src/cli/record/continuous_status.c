@@ -6,8 +6,8 @@
 #include <signal.h>
 #include <string.h>
 
-#include "cli/print/format.h"
 #include "metrics/status_file.h"
+#include "print/format.h"
 #include "util/clock.h"
 #include "wire/sampling.h"
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cli/print/format.h"
 #include "daemon/processes/program.h"
+#include "print/format.h"
 #include "symbols/debuginfod.h"
 #include "util/hex.h"
 #include "util/main_program.h"

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "cli/convert/memory_infra_file.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
-#include "cli/print/stack_format.h"
 #include "cli/record/automatic_names.h"
 #include "cli/report/report.h"
 #include "cli/report/unnamed_frames.h"
+#include "print/format.h"
+#include "print/progress.h"
+#include "print/stack_format.h"
 #include "profile/builder/profile_read.h"
 #include "util/output_file.h"
 

@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
 #include "cli/record/fetch_symbols.h"
 #include "cli/record/session_list.h"
 #include "daemon/host/preload_path.h"
 #include "daemon/processes/program.h"
+#include "print/format.h"
 
 /* --- progress --- */
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/fetch_symbols.h"
 #include "cli/record/live_view.h"
 #include "cli/record/session_run.h"
+#include "print/format.h"
 #include "util/output_file.h"
 
 /* Limit of refused processes that are printed individually. */

@@ -10,10 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
 #include "daemon/sockets/daemon_client.h"
 #include "daemon/sockets/run_directory.h"
 #include "daemon/sockets/session_directory.h"
+#include "print/format.h"
 #include "util/array.h"
 #include "util/clock.h"
 #include "util/process_files.h"

@@ -10,12 +10,12 @@
 #include "cli/files/output_directory.h"
 #include "cli/options/options.h"
 #include "cli/options/profile_options.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
-#include "cli/print/stack_format.h"
 #include "cli/report/report.h"
 #include "cli/report/report_rss.h"
 #include "cli/view/perfetto_ui.h"
+#include "print/format.h"
+#include "print/progress.h"
+#include "print/stack_format.h"
 
 #define HEAPS_NAMED 10 /* if none matches the options */
 #define TOP_NOT_GIVEN UINT64_MAX

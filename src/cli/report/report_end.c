@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report/report_end.h"
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "trace/process_end.h"
 
 void report_end_print_text(const struct profile_process *process, const struct profile_dump *dump,

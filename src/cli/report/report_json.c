@@ -5,8 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "cli/print/turnover_text.h"
-#include "cli/print/widened.h"
 #include "cli/report/report.h"
 #include "cli/report/report_end.h"
 #include "cli/report/report_json_stacks.h"
@@ -14,6 +12,8 @@
 #include "cli/report/unwind_gaps.h"
 #include "compare/rss.h"
 #include "export/view.h"
+#include "print/turnover_text.h"
+#include "print/widened.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"

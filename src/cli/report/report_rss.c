@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
 #include "compare/rss.h"
+#include "print/format.h"
+#include "print/stack_format.h"
 #include "util/json_writer.h"
 
 /* The trace has a few more, for scripts. */

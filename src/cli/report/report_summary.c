@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/wrap.h"
 #include "compare/first_view.h"
 #include "compare/rss.h"
+#include "print/wrap.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
 

@@ -10,8 +10,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "cli/print/turnover_text.h"
 #include "cli/report/row_stacks.h"
+#include "print/turnover_text.h"
 #include "profile/partial.h"
 #include "util/ranked.h"
 

@@ -4,10 +4,10 @@
 #ifndef HEAPPROFD_CLI_REPORT_REPORT_TABLES_H
 #define HEAPPROFD_CLI_REPORT_REPORT_TABLES_H
 
-#include "cli/print/format.h"
-#include "cli/print/stack_format.h"
 #include "cli/report/report.h"
 #include "cli/report/unwind_gaps.h"
+#include "print/format.h"
+#include "print/stack_format.h"
 
 #define PRINTER_FACT_INDENT 16u /* columns before the text of a fact */
 

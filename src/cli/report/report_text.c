@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "cli/options/profile_options.h"
-#include "cli/print/widened.h"
-#include "cli/print/wrap.h"
 #include "cli/report/report_end.h"
 #include "cli/report/report_sections.h"
 #include "cli/report/report_summary.h"
@@ -16,6 +14,8 @@
 #include "cli/report/unnamed_frames.h"
 #include "cli/report/unwind_gaps.h"
 #include "compare/first_view.h"
+#include "print/widened.h"
+#include "print/wrap.h"
 #include "profile/agreement.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/wrap.h"
+#include "print/wrap.h"
 #include "profile/process_memory.h"
 #include "trace/intern.h"
 

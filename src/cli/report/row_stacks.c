@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "symbols/demangle.h"
 #include "util/utf8.h"
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cli/print/stack_format.h"
+#include "print/stack_format.h"
 #include "profile/folding.h"
 
 struct row_stack {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "symbolize/symbolize.h"
 #include "trace/intern.h"
 

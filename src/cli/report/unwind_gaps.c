@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/array.h"
 #include "util/base_name.h"
 

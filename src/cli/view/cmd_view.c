@@ -8,12 +8,12 @@
 
 #include "cli/cmd.h"
 #include "cli/options/options.h"
-#include "cli/print/format.h"
 #include "cli/record/live_view.h"
 #include "cli/view/asked_dumps.h"
 #include "cli/view/browser.h"
 #include "cli/view/machine.h"
 #include "cli/view/perfetto_ui.h"
+#include "print/format.h"
 #include "util/output_file.h"
 #include "view/saved/save.h"
 #include "view/server/perfetto.h"

@@ -17,11 +17,11 @@
 
 #include "cli/files/conversion_io.h"
 #include "cli/files/output_directory.h"
-#include "cli/print/format.h"
-#include "cli/print/progress.h"
 #include "cli/view/browser.h"
 #include "export/trace.h"
 #include "import/import.h"
+#include "print/format.h"
+#include "print/progress.h"
 #include "util/base_name.h"
 #include "view/server/perfetto.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cli/files/output_directory.h"
-#include "cli/print/progress.h"
 #include "import/import.h"
+#include "print/progress.h"
 #include "util/clock.h"
 
 static struct watched_file state_of(const char *path)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Figures in words, as the program's reports print them (src/cli/print/format.c): bytes in units of
+// Figures in words, as the program's reports print them (src/print/format.c): bytes in units of
 // 1000, counts with commas, the margin of an estimate, times and shares. Tests compare both.
 import type { Dimension, Figure, Heap, MaybeFigure } from "./types";
 

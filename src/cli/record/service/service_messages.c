@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "cli/options/options.h"
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "trace/config/trace_config.h"
 
 static bool is_quiet, shows_progress;

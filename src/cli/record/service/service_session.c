@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
 #include "cli/record/end_signals.h"
 #include "cli/record/record_session.h"
 #include "cli/record/service/service_messages.h"
 #include "cli/record/service/service_snapshots.h"
+#include "print/format.h"
 #include "tracing/consumer/consumer.h"
 #include "util/clock.h"
 #include "util/output_file.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/output_file.h"
 
 static int save_one(struct service_snapshots *snapshots, const struct session_config *config,

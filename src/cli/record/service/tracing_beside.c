@@ -14,10 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
 #include "cli/record/config_file.h"
 #include "cli/record/end_signals.h"
 #include "cli/record/service/service_messages.h"
+#include "print/format.h"
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
 #include "trace/write/trace_append.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Words for heaps whose interval was widened. */
-#include "cli/print/widened.h"
+#include "print/widened.h"
 
-#include "cli/print/format.h"
+#include "print/format.h"
 
 struct widened_text widened_text(const struct profile_heap *heap)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats figures and names for people. */
-#ifndef HEAPPROFD_CLI_PRINT_FORMAT_H
-#define HEAPPROFD_CLI_PRINT_FORMAT_H
+#ifndef HEAPPROFD_PRINT_FORMAT_H
+#define HEAPPROFD_PRINT_FORMAT_H
 
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Breaks sentences at spaces, so that they fit the width of the terminal. Tables do not need it:
  * they shorten names instead (stack_format.h). */
-#ifndef HEAPPROFD_CLI_PRINT_WRAP_H
-#define HEAPPROFD_CLI_PRINT_WRAP_H
+#ifndef HEAPPROFD_PRINT_WRAP_H
+#define HEAPPROFD_PRINT_WRAP_H
 
 #include <stddef.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects text in memory, and breaks its lines at the last space that fits. */
-#include "cli/print/wrap.h"
+#include "print/wrap.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints call stacks for people: as rows of tables (a function with some of its callers, fitted to
  * the width) and as whole stacks. Frames that are not the program's own are folded. */
-#ifndef HEAPPROFD_CLI_PRINT_STACK_FORMAT_H
-#define HEAPPROFD_CLI_PRINT_STACK_FORMAT_H
+#ifndef HEAPPROFD_PRINT_STACK_FORMAT_H
+#define HEAPPROFD_PRINT_STACK_FORMAT_H
 
 #include <stdio.h>
 

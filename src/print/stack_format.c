@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints frames, rows and stacks, and shortens names to fit the width. */
-#include "cli/print/stack_format.h"
+#include "print/stack_format.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "profile/interpreter_frames.h"
 #include "symbols/demangle.h"
 #include "util/base_name.h"

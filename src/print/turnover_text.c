@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats what is known of a row's turnover. */
-#include "cli/print/turnover_text.h"
+#include "print/turnover_text.h"
 
 #include <math.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 
 /* In the text, "" says nothing. */
 static const struct {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notices for the user before the tool waits for another program: for the reader of a pipe, or for
  * input. */
-#ifndef HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
-#define HEAPPROFD_CLI_PRINT_WAIT_NOTICE_H
+#ifndef HEAPPROFD_PRINT_WAIT_NOTICE_H
+#define HEAPPROFD_PRINT_WAIT_NOTICE_H
 
 /* Make output_file_open() print a notice when it waits for a pipe's reader. */
 void wait_notice_announce_outputs(void);

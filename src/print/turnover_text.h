@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Says whether memory grows, turns over or stays: as a line of text, and as members of JSON. */
-#ifndef HEAPPROFD_CLI_PRINT_TURNOVER_TEXT_H
-#define HEAPPROFD_CLI_PRINT_TURNOVER_TEXT_H
+#ifndef HEAPPROFD_PRINT_TURNOVER_TEXT_H
+#define HEAPPROFD_PRINT_TURNOVER_TEXT_H
 
 #include <stdio.h>
 

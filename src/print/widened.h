@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a heap whose interval was widened to limit the cost of the profile. */
-#ifndef HEAPPROFD_CLI_PRINT_WIDENED_H
-#define HEAPPROFD_CLI_PRINT_WIDENED_H
+#ifndef HEAPPROFD_PRINT_WIDENED_H
+#define HEAPPROFD_PRINT_WIDENED_H
 
 #include <stdbool.h>
 #include <stdio.h>

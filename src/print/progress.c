@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints progress lines on a terminal, at most five times a second. */
-#include "cli/print/progress.h"
+#include "print/progress.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
 #include "import/import.h"
+#include "print/format.h"
 
 #define UPDATE_NS INT64_C(200000000)
 

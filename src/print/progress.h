@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shows the progress of reading a file or of a conversion as one line on standard error, updated a
  * few times a second and erased at the end. Shows nothing if standard error is not a terminal. */
-#ifndef HEAPPROFD_CLI_PRINT_PROGRESS_H
-#define HEAPPROFD_CLI_PRINT_PROGRESS_H
+#ifndef HEAPPROFD_PRINT_PROGRESS_H
+#define HEAPPROFD_PRINT_PROGRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>

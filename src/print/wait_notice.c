@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a notice before a program waits for a pipe's reader or for input. */
-#include "cli/print/wait_notice.h"
+#include "print/wait_notice.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/print/format.h"
+#include "print/format.h"
 #include "util/output_file.h"
 
 #define PATIENCE_MS 1000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats figures with units, their margins, and untrusted names. */
-#include "cli/print/format.h"
+#include "print/format.h"
 
 #include <math.h>
 #include <stdint.h>
