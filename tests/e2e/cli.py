@@ -17,7 +17,7 @@ import signal
 import subprocess
 import time
 
-from harness import BUILD, ROOT, SANITIZED, SLOWNESS, TOOL, check, limit_core_dumps, main, make_work_directory, need, run, skip
+from harness import BUILD, ROOT, SANITIZED, SLOWNESS, TOOL, check, limit_core_dumps, main, make_work_directory, need, run, sentences_of, skip
 from memory_infra_made import Made
 from perfetto_bytes import field
 from trace import fields
@@ -1209,11 +1209,9 @@ def test_clean():
         expect(clean(*wrong), 2, f"{wrong}", "heap_profile")
 
 
-def sentences_of(output):
+def said_of(output):
     """Return the sentences between a report's title and its facts."""
-    lines = tool("report", output).stdout.decode().split("\n")
-    begin = next(i for i, line in enumerate(lines) if line.startswith("/") or line.startswith("sh "))
-    return " ".join(line.strip() for line in lines[begin + 1:lines.index("", begin + 1)])
+    return " ".join(sentences_of(tool("report", output).stdout.decode()))
 
 
 def test_sentences():
@@ -1229,7 +1227,7 @@ def test_sentences():
         (b"churn 200000 1000\n", ["It allocated 200 MB in 200,0", " times its peak: churn_block [commanded] made nearly all of the calls"], ["never freed:"]),
     ):
         run([TOOL, "host", "-q", "-i", "1", "-o", at("said"), "--", commanded], env=TEMPORARY, stdin=script)
-        said = sentences_of(at("said"))
+        said = said_of(at("said"))
         check(all(words in said for words in wanted), f"{script}: {said!r} lacks one of {wanted}")
         check(not any(words in said for words in unwanted), f"{script}: {said!r} has one of {unwanted}")
         shutil.rmtree(at("said"))
@@ -1248,7 +1246,7 @@ def test_sentences():
     profiler.send_signal(signal.SIGINT)
     profiler.communicate()
     program.communicate()
-    said = sentences_of(at("said"))
+    said = said_of(at("said"))
     check("When the profile ended, it had freed everything that it allocated since the profile began." in said, said)
     check("The peak was 10.0 MB, " in said and " after the profile began: " in said, said)
     shutil.rmtree(at("said"))

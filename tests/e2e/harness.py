@@ -161,6 +161,12 @@ def first_difference(ours, bare):
     return f"{len(extra)} lines more {whose}, from {extra[:3]!r}" if extra else "ends differ"
 
 
+def sentences_of(report):
+    """Return the sentences with which a report on one heap begins."""
+    title_and_sentences = report.strip("\n").split("\n\n")[0]
+    return [line.strip() for line in title_and_sentences.split("\n")[1:]]
+
+
 def run(command, stdin=None, env=None, cwd=None, timeout=TIMEOUT, **options):
     """Run a command to its end. A timeout is a failure, with status None."""
     process = subprocess.Popen(

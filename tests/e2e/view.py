@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import BUILD, LONG, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, own_network, run, skip
+from harness import BUILD, LONG, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, own_network, run, sentences_of, skip
 from saved_page import SavedPage
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -620,6 +620,34 @@ def test_memory():
         check(not other["moment"]["known"] and "no memory snapshot" in other["why"], f"another profiler's file: {other}")
         check(other["snapshots"]["time"] == [] and other["snapshots"]["chosen"] is None, f"snapshots: {other['snapshots']}")
         check(server.ask("api/memory?heap=7.7")[0] == 404 and server.ask("api/memory")[0] == 400, "a heap that is not there")
+
+
+def test_summary():
+    """The sentences of the page, and of a page that is a file, are those with which report begins, for each heap and dump."""
+    script = ("import time\nkept = []\nfor i in range(6):\n"
+              " kept = kept + [str(j) * 9 for j in range(20000)] if i < 4 else []\n time.sleep(0.2)\n")
+    call(TOOL, "host", "-q", "-c", "100", "-i", "2048", "-o", at("summary"), "--heaps", "libc.malloc,python.object", "--", "/usr/bin/python3", "-c", script)
+    with open(at("summary.collapsed"), "w", encoding="utf-8") as file:
+        file.write("main;`a`;b\u202e` 1000\nmain;c 500\n")
+    names, compared = set(), 0
+    for profile in (at("summary"), at("summary.collapsed")):
+        outcome = call(TOOL, "view", "--save", at("summary.html"), profile)
+        check(outcome.status == 0, f"--save: {outcome.stderr!r}")
+        saved = SavedPage(at("summary.html"))
+        with Server(profile) as server:
+            for heap in server.json("api/overview")["profiles"][0]["heaps"]:
+                for dump in range(len(heap["dumps"])):
+                    answer = server.json(f"api/summary?heap={heap['id']}&dump={dump}")["sentences"]
+                    chosen = ("--heap", heap["name"], "--dump", str(dump + 1))
+                    wanted = sentences_of(call(TOOL, "report", *chosen, profile).stdout.decode())
+                    check(["".join(parts) for parts in answer] == wanted and wanted, f"{chosen}: {answer}, report: {wanted}")
+                    check(saved.dump(heap["id"], dump)[0]["sentences"] == answer, f"{chosen}: {answer}, but the file has others")
+                    check(all(len(parts) % 2 == 1 for parts in answer), f"{chosen}: {answer}")
+                    names.update(name for parts in answer for name in parts[1::2])
+                    compared += 1
+                check(server.json(f"api/summary?heap={heap['id']}")["sentences"] == answer, "without a number it is not the last dump")
+            check(server.ask("api/summary?heap=7.7")[0] == 404 and server.ask("api/summary")[0] == 400, "a heap that is not there")
+    check(compared >= 10 and "c" in names and "b\\u202e`" in names, f"{compared} dumps, {names}")
 
 
 def test_timeline():

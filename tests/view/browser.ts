@@ -48,6 +48,7 @@ interface Expected {
   begunTrace: string; // its file
   timeline: TimelineExpected;
   reports: Heap[];
+  sentences: string[][]; // of each dump, with which report begins
   memory: Memory[]; // of each dump, by report --rss
   focus: string;
   focused: Heap;
@@ -127,10 +128,19 @@ function byFunction(heap: Heap): Map<string, number> {
   return sums;
 }
 
-test("the first screen has the heap's figures in sentences", async () => {
+const sentences = async () => (await page.locator(".sentences p").allInnerTexts()).map((text) => text.replace(/\s+/g, " "));
+
+/** Wait until the sentences are those with which report begins. */
+const says = (dump: number) => {
+  const wanted = expected.sentences[dump]!.join("\n");
+  return until(`the sentences are ${wanted}`, async () => (await sentences()).join("\n") === wanted);
+};
+
+test("the first screen begins as the report does", async () => {
   await open("");
-  await shows(".sentences", `${words(last.total["space"]!)} live in`);
-  await shows(".sentences", `${bytesInWords(last.exact_bytes)} were allocated in ${countInWords(last.exact_calls)} calls, counted`);
+  await says(expected.reports.length - 1);
+  assert.match((await page.locator(".sentences code").allInnerTexts()).join(), /\[/); // names are set apart
+  await shows(".holders h2", `${bytesInWords(last.exact_bytes)} in ${countInWords(last.exact_calls)} calls`);
   await shows(".heaps", words(last.total["space"]!));
   await shows(".timeline-title", `Dump ${expected.reports.length} of ${expected.reports.length}`);
 });
@@ -138,6 +148,13 @@ test("the first screen has the heap's figures in sentences", async () => {
 test("the page is small and fetches nothing from elsewhere", () => {
   assert(received > 10_000 && received < PAGE_BYTES_MAX, `${received} bytes`);
   assert.deepEqual(complaints, []);
+});
+
+test("the sentences are those of the selected dump, and of what it is compared with", async () => {
+  await open("heap=0.0&dump=0");
+  await says(0);
+  await open("heap=0.0&dump=0&base=1");
+  await until("the comparison is the last sentence", async () => / than at dump 2, [\d.]+ m?s later, beyond chance\.$/.test((await sentences()).join("\n")));
 });
 
 test("the whole graph is the report's total, in each view", async () => {
@@ -431,8 +448,10 @@ test("? lists the keys, l switches to dark", async () => {
 });
 
 test("a saved page answers filters, callers, differences and the memory", async () => {
+  await open("heap=0.0&dump=0", `file://${expected.saved}`);
+  await says(0);
   await open("", `file://${expected.saved}`);
-  await shows(".sentences", `${words(last.total["space"]!)} live in`);
+  await says(expected.reports.length - 1);
   await page.keyboard.press("2");
   await page.waitForSelector(".flame-scroll canvas");
   await chooseRoot();
@@ -477,7 +496,7 @@ test("a recording that has just begun is said, and shown when it has a dump", as
   await shows("#panel .empty", "There is no dump yet.");
   await page.keyboard.press("1");
   copyFileSync(expected.trace, expected.begunTrace);
-  await shows(".sentences", `${bytesInWords(last.exact_bytes)} were allocated`);
+  await says(expected.reports.length - 1);
   assert.deepEqual(complaints, []);
 });
 

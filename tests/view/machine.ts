@@ -64,7 +64,7 @@ export function testMachine({ page, shows, until, complaints, expected }: Tools)
     assert.match(await row.innerText(), /python3 \(\d+\)/);
     await row.getByRole("button").click();
     const { estimate, low95, high95 } = older.space;
-    await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} live in`);
+    await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} was never freed`);
     assert.equal(parameter("page"), null);
     await page().goBack();
     await shows(".shown", older.path);

@@ -74,7 +74,7 @@ test("a program is recorded, watched and stopped, and the page goes to its timel
   const { heaps } = JSON.parse(execFileSync(tool!, ["report", "--json", "--top", "1", directory], { encoding: "utf8", maxBuffer: 1 << 28 })) as { heaps: Heap[] };
   const heap = heaps.reduce((most, one) => one.total["max"]!.estimate > most.total["max"]!.estimate ? one : most);
   const { estimate, low95, high95 } = heap.total["space"]!;
-  await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} live in`);
+  await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} was live when the profile ended`);
   await shows(".timeline-title", `Dump ${heap.dumps} of ${heap.dumps}`);
   assert(heap.dumps >= 2, `${heap.dumps} dumps`);
   await page.goBack();

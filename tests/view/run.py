@@ -98,6 +98,10 @@ def expect(harness, work):
     def report(*options):
         return ask("report", "--json", "--demangle", "simple", *options, recording)["heaps"][0]
 
+    def sentences(dump):
+        done = subprocess.run([harness.TOOL, "report", "--dump", dump, recording], check=True, stdout=subprocess.PIPE, text=True)
+        return harness.sentences_of(done.stdout)
+
     dumps = report()["dumps"]
     focus = "^PyBytes|^PyByteArray|bytearray"
     hostile = os.path.join(work, "hostile.collapsed")
@@ -109,6 +113,7 @@ def expect(harness, work):
         "saved": saved,
         "trace": os.path.join(recording, "symbolized-trace"),
         "reports": [report("--dump", str(dump + 1)) for dump in range(dumps)],
+        "sentences": [sentences(str(dump + 1)) for dump in range(dumps)],
         "memory": [ask("report", "--rss", "--json", "--dump", str(dump + 1), recording)["processes"][0] for dump in range(dumps)],
         "focus": focus,
         "focused": report("--focus", focus),

@@ -9,7 +9,7 @@ import { test } from "node:test";
 import { matcherOfPattern } from "page/saved/pattern";
 import { NotSaved, SavedAnswers } from "page/saved/answers";
 import { decodeTree, type SumColumns, type Tree } from "page/tree";
-import { VIEWS, type Heap, type Overview, type ProcessMemory, type RangeAnswer, type Table } from "page/types";
+import { VIEWS, type Heap, type Overview, type ProcessMemory, type RangeAnswer, type Summary, type Table } from "page/types";
 
 interface Expected {
   pages: Record<string, { url: string; saved: string }>;
@@ -230,6 +230,18 @@ for (const name of Object.keys(expected.pages))
         }
     }
   });
+
+test("the sentences are the server's", async () => {
+  for (const name of Object.keys(expected.pages)) {
+    const of = await both(name);
+    for (const heap of of.heaps)
+      for (const path of [`api/summary?heap=${heap.id}`, `api/summary?heap=${heap.id}&dump=0`]) {
+        const answers = await ask(of, path);
+        const [ours, theirs] = answers!.map((answer) => JSON.parse(new TextDecoder().decode(answer)) as Summary);
+        assert.deepEqual(ours, theirs, path);
+      }
+  }
+});
 
 test("the memory is the server's", async () => {
   for (const name of Object.keys(expected.pages)) {

@@ -11,6 +11,7 @@
 #include <xxhash.h>
 
 #include "cli/report/row_stacks.h"
+#include "print/margin.h"
 #include "print/turnover_text.h"
 #include "profile/partial.h"
 #include "util/ranked.h"
@@ -27,50 +28,6 @@ bool printer_is_partial(const struct printer *printer)
 bool printer_is_exact(const struct printer *printer)
 {
     return profile_dump_is_exact(printer->heap, printer->dump);
-}
-
-/* Return the margin as a word ("exact") if the file or the interval determines it; "" if the limits
- * do. */
-static struct formatted margin_of_heap(const struct printer *printer)
-{
-    struct formatted text = {""};
-    const struct trace_heap_dump *status = &printer->heap->status;
-    bool all_weighed = status->weighed_samples == status->heap_samples;
-    /* The error of samples that the program drew itself is unknown. */
-    if (status->weighed_samples > 0 && !printer_is_partial(printer) &&
-        (all_weighed || printer->heap->interval_bytes == 1))
-        snprintf(text.bytes, sizeof(text.bytes), "as reported");
-    else if (printer->heap->interval_bytes == 1)
-        snprintf(text.bytes, sizeof(text.bytes), printer_is_exact(printer) ? "exact" : "partial");
-    else if (printer->heap->interval_bytes == 0)
-        snprintf(text.bytes, sizeof(text.bytes), "± unknown");
-    return text;
-}
-
-struct formatted printer_margin(const struct printer *printer,
-                                const struct profile_estimate *figure, bool counts)
-{
-    struct formatted text = margin_of_heap(printer);
-    if (text.bytes[0] != '\0')
-        return text;
-    struct profile_interval interval =
-        estimate_interval(figure, counts, printer->heap, printer->dump);
-    return format_margin(counts ? figure->count : figure->bytes, interval.low, interval.high,
-                         counts);
-}
-
-struct formatted printer_total_margin(const struct printer *printer,
-                                      const struct estimate_shown *total, enum export_view view,
-                                      bool counts)
-{
-    struct formatted text = margin_of_heap(printer);
-    if (estimate_is_counted(printer->heap, printer->dump, view))
-        snprintf(text.bytes, sizeof(text.bytes), "%s",
-                 profile_totals_why_partial(printer->heap, printer->dump) == NULL ? "exact"
-                                                                                  : "partial");
-    if (text.bytes[0] != '\0')
-        return text;
-    return format_margin(total->value, total->interval.low, total->interval.high, counts);
 }
 
 const char *report_process_title(const struct profile_process *process)
@@ -143,7 +100,7 @@ void printer_figures(const struct printer *printer, const struct profile_estimat
     bool counts = export_view_counts_calls(view);
     double rank = estimate_rank(figure, view);
     struct formatted value = format_amount(rank, counts);
-    struct formatted margin = printer_margin(printer, figure, counts);
+    struct formatted margin = margin_of_figure(figure, counts, printer->heap, printer->dump);
     struct formatted other = format_amount(counts ? figure->bytes : figure->count, !counts);
     bool counts_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
     bool sizes_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_SIZES) != 0;

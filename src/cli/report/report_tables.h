@@ -30,15 +30,6 @@ struct printer {
 bool printer_is_partial(const struct printer *printer);
 bool printer_is_exact(const struct printer *printer);
 
-/* Return a row's margin as format_margin(), or "exact": at interval 1 recorded figures have no
- * error, even if they are incomplete. */
-struct formatted printer_margin(const struct printer *printer,
-                                const struct profile_estimate *figure, bool counts);
-/* The same for a sum over the whole heap. */
-struct formatted printer_total_margin(const struct printer *printer,
-                                      const struct estimate_shown *total, enum export_view view,
-                                      bool counts);
-
 /* Return the command line, or the program's name if it is empty: for kernel threads and programs
  * that have overwritten their arguments. */
 const char *report_process_title(const struct profile_process *process);

@@ -8,12 +8,13 @@
 #include "cli/options/profile_options.h"
 #include "cli/report/report_end.h"
 #include "cli/report/report_sections.h"
-#include "cli/report/report_summary.h"
 #include "cli/report/report_tables.h"
 #include "cli/report/report_unseen.h"
 #include "cli/report/unnamed_frames.h"
 #include "cli/report/unwind_gaps.h"
 #include "compare/first_view.h"
+#include "print/margin.h"
+#include "print/summary.h"
 #include "print/widened.h"
 #include "print/wrap.h"
 #include "profile/agreement.h"
@@ -23,6 +24,7 @@
 
 #define BRIEF_LINES 5
 
+#define SENTENCE_INDENT 2
 /* Columns before the text of the notes at the report's end. */
 #define NOTE_INDENT 6u
 
@@ -77,7 +79,7 @@ static void print_total(const struct printer *printer, enum export_view view, bo
             !counts ? ""
             : one   ? " allocation"
                     : " allocations",
-            printer_total_margin(printer, &total, view, counts).bytes);
+            margin_of_total(&total, view, counts, printer->heap, printer->dump).bytes);
 }
 
 /* Print a total in bytes and in allocations, as far as the file has them. */
@@ -167,7 +169,8 @@ static void print_gap(const struct printer *printer, const struct profile_gap *g
     fprintf(printer->out, "  figures       disagree: exact %s%s, estimate %s", amount(exact).bytes,
             unit, amount(counts ? estimate->count : estimate->bytes).bytes);
     if (printer->heap->interval_bytes > 1)
-        fprintf(printer->out, " %s", printer_margin(printer, estimate, counts).bytes);
+        fprintf(printer->out, " %s",
+                margin_of_figure(estimate, counts, printer->heap, printer->dump).bytes);
     fprintf(printer->out, ": %s%s are %s\n", amount(fabs(gap->missing)).bytes, unit,
             gap->missing > 0 ? "in no sample" : "in samples and not in the exact total");
 }
@@ -353,14 +356,43 @@ static void print_facts(const struct printer *printer)
     }
 }
 
+/* Print the first answer in sentences, which the tables below give reasons for. */
+static void print_summary(const struct printer *printer, bool has_process)
+{
+    struct wrap wrap;
+    struct summary summary;
+    struct summary_subject subject = {
+        .profile = printer->profile,
+        .heap = printer->heap,
+        .dump = printer->dump,
+        .folding = printer->stacks.folding,
+        .simple_names = printer->stacks.simple,
+        .has_process = has_process,
+    };
+    subject.of_frames = rollup_functions(printer->tables, &subject.function_count);
+    if (subject.of_frames == NULL)
+        subject.folding = NULL; /* without memory nobody is named */
+    FILE *page = wrap_begin(&wrap, printer->out, printer->options->columns);
+    if (summary_make(&summary, &subject) == 0) {
+        for (size_t i = 0; i < summary.count; i++) {
+            fprintf(page, "%*s", SENTENCE_INDENT, "");
+            for (size_t j = 0; j < summary.items[i].count; j++)
+                fputs(summary.items[i].parts[j], page);
+            fputc('\n', page);
+        }
+        fputs(summary.count > 0 ? "\n" : "", page);
+    }
+    wrap_end(&wrap, SENTENCE_INDENT);
+    summary_clear(&summary);
+}
+
 static void print_head(const struct printer *printer, bool has_process)
 {
     const struct profile *profile = printer->profile;
     struct printer facts = *printer;
     struct wrap wrap;
     printer_title(printer, report_process_title(&profile->processes[printer->heap->process]));
-    if (profile->filter[0] == '\0')
-        report_summary_print(printer, has_process);
+    print_summary(printer, has_process);
     facts.out = wrap_begin(&wrap, printer->out, printer->options->columns);
     print_facts(&facts);
     wrap_end(&wrap, PRINTER_FACT_INDENT);

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "util/json_writer.h"
 #include "view/model/kept.h"
 #include "view/model/selection.h"
 
@@ -35,6 +36,11 @@ int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
 answer_function answer_range;
 /* The source file of a function, with the figures of its lines, as JSON. */
 answer_function answer_source;
+/* What a heap's profile says at a dump, in sentences, as JSON. */
+answer_function answer_summary;
+/* Write the sentences as a member. Return 0 or -ENOMEM. */
+int summary_write(const struct view_profiles *profiles, const struct view_profile *of,
+                  const struct export_dump *at, struct json_writer *json, const char *key);
 /* A table by function, module, thread and so on, as JSON. */
 answer_function answer_table;
 /* A flame graph: a header in JSON, then columns of numbers (docs/view-requests.md). */

@@ -4,9 +4,9 @@
 import { useState } from "preact/hooks";
 import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
 import { isSaved } from "./saved/saved";
-import { Sentence } from "./sentence";
-import { lossInWords, sentencesOf } from "./sentences";
-import { askTable, selectionParameters, useAnswer, type Answer } from "./source";
+import { Parts, Sentence } from "./sentence";
+import { lossInWords, movementOf } from "./sentences";
+import { askSummary, askTable, selectionParameters, useAnswer, type Answer } from "./source";
 import { NOTHING_SELECTED, select, useSelection, type Page, type Selection } from "./state";
 import { shortModule } from "./tree";
 import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
@@ -48,20 +48,28 @@ function Sparkline({ heap }: { heap: Heap }) {
 
 const HOLDERS = 5;
 
+/** The whole heap at the selected dump in a view. */
+const wholeOf = (selection: Selection, view: ViewName) =>
+  selectionParameters({ ...NOTHING_SELECTED, heap: selection.heap, dump: selection.dump, view });
+
 /** The path of the table of the functions that hold most in a view of the selected dump. */
 function holdersPath(selection: Selection, view: ViewName): string {
-  const parameters = selectionParameters({ ...NOTHING_SELECTED, heap: selection.heap, dump: selection.dump, view });
+  const parameters = wholeOf(selection, view);
   parameters.set("by", "holder");
   parameters.set("limit", String(HOLDERS));
   return `api/table?${parameters}`;
 }
 
-/** `counted`: the exact total, where it is known. */
-function Holders({ title, view, answer, counted = null }: { title: string; view: ViewName; answer: Answer<Table>; counted?: number | null }) {
+/** The exact totals, where they are known. */
+const countedInWords = (dump: Dump | undefined) =>
+  dump && dump.exact_bytes !== null && dump.exact_calls !== null ? `${bytesInWords(dump.exact_bytes)} in ${plural(dump.exact_calls, "call")}` : "";
+
+/** `counted`: stands for the total of the table. */
+function Holders({ title, view, answer, counted = "" }: { title: string; view: ViewName; answer: Answer<Table>; counted?: string }) {
   const table = answer.value;
   const whole = table?.bytes?.value ?? 0;
   const rows = table?.row.filter((row) => (row.bytes?.value ?? 0) > 0) ?? [];
-  const total = !table?.bytes || table.unknown ? "" : counted !== null ? `${bytesInWords(counted)} counted` : figureInWords(table.bytes, false);
+  const total = !table?.bytes || table.unknown ? "" : counted !== "" ? counted : figureInWords(table.bytes, false);
   return (
     <section class="holders" aria-label={title}>
       <h2>{title}{total !== "" && <span class="faint figures"> {total}</span>}</h2>
@@ -86,20 +94,33 @@ function Holders({ title, view, answer, counted = null }: { title: string; view:
   );
 }
 
+/** What the profile says of the heap at the selected dump, as reports begin; and the comparison that is chosen here. */
+function FirstAnswer({ place, selection }: { place: Place; selection: Selection }) {
+  const { value, error } = useAnswer(`api/summary?${wholeOf(selection, "space")}`, askSummary);
+  const movement = movementOf(place, selection);
+  return (
+    <div class="sentences">
+      {error !== "" ? <p class={isSaved ? "faint" : "bad"}><Sentence text={error} /></p>
+        : !value ? <p class="faint">…</p>
+          : value.sentences.map((parts) => <p key={parts.join("")}><Parts parts={parts} /></p>)}
+      {movement !== null && <p>{movement}</p>}
+    </div>
+  );
+}
+
 function First({ place, selection }: { place: Place; selection: Selection }) {
   const now = useAnswer(holdersPath(selection, "space"), askTable);
   const peak = useAnswer(holdersPath(selection, "max"), askTable);
   const ever = useAnswer(holdersPath(selection, "alloc_space"), askTable);
   const dump = place.heap.dumps[dumpIndex(place.heap, selection.dump)];
-  const sentences = sentencesOf(place, selection, now.value);
   const isLast = dump === place.heap.dumps.at(-1);
   return (
     <>
-      <div class="sentences">{sentences.map((sentence) => <p key={sentence}><Sentence text={sentence} /></p>)}</div>
+      <FirstAnswer place={place} selection={selection} />
       <div class="three">
         <Holders title={dump?.final ? "Live at the end" : "Live at this dump"} view="space" answer={now} />
         <Holders title={isLast ? "Live at the peak" : "Live at the peak until then"} view="max" answer={peak} />
-        <Holders title="Allocated since the start" view="alloc_space" answer={ever} counted={dump?.exact_bytes} />
+        <Holders title="Allocated since the start" view="alloc_space" answer={ever} counted={countedInWords(dump)} />
       </div>
     </>
   );

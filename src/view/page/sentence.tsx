@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sentence in which names and commands stand between `backquotes`.
+// Sentences in which names and commands are set apart: as parts by turns, words first, or between
+// `backquotes`.
 
-export function Sentence({ text }: { text: string }) {
-  const parts = text.split(/(`[^`]+`)/);
-  return <>{parts.map((part, i) => (part.startsWith("`") && part.length > 2 ? <code key={i}>{part.slice(1, -1)}</code> : part))}</>;
+export function Parts({ parts }: { parts: string[] }) {
+  return <>{parts.map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</>;
 }
 
+export function Sentence({ text }: { text: string }) {
+  return <Parts parts={text.split(/`([^`]+)`/)} />;
+}

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, onlyInWords, type Selection } from "./state";
-import type { Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Table } from "./types";
+import type { Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
 
 /** The server said no, in a sentence. */
 export class Refusal extends Error {}
@@ -195,6 +195,7 @@ export const askMachine = <T,>(path: string, signal: AbortSignal) => askJson<T>(
 export const askOverview = (signal: AbortSignal) => begun.then(() => askJson<Overview>("api/overview", signal));
 export const askMemory = (path: string, signal: AbortSignal) => askJson<ProcessMemory>(path, signal);
 export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnswer>(path, signal);
+export const askSummary = (path: string, signal: AbortSignal) => askJson<Summary>(path, signal);
 export const askReported = (path: string, signal: AbortSignal) => askJson<{ row: Reported[] }>(path, signal);
 export const askDetails = (path: string, signal: AbortSignal) => askJson<Details>(path, signal);
 export const askTable = (path: string, signal: AbortSignal) => askJson<Table>(path, signal);

@@ -245,6 +245,11 @@ export interface RangeAnswer {
   retained_most: number | null;
 }
 
+/** What a heap's profile says at a dump, as reports begin. */
+export interface Summary {
+  sentences: string[][]; // of each, words and names by turns: a function or a command after every words
+}
+
 export interface SqlAnswer {
   columns: string[];
   rows: (string | number | null)[][];

@@ -10,6 +10,7 @@
 #include "compare/estimates.h"
 #include "compare/matching.h"
 #include "profile/partial.h"
+#include "view/answers/answers.h"
 #include "view/model/dimension.h"
 #include "view/model/limits.h"
 
@@ -67,7 +68,7 @@ static void write_counted(struct json_writer *json, const struct export_dump *at
     json_end_array(json);
 }
 
-int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap, size_t dump,
+int saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, size_t dump,
                      const uint32_t *numbers)
 {
     const struct profile_heap *of = &heap->of->profile->heaps[heap->heap];
@@ -78,7 +79,7 @@ int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap,
     char name[80];
     snprintf(name, sizeof(name), "dump %s.%zu", heap->id, dump);
     if (code < 0)
-        return saved_block_end(&block, code, blocks, name);
+        return saved_block_end(&block, code, heaps->blocks, name);
     json_unsigned(&block.json, "time", at.dump->boottime_ns);
     json_bool(&block.json, "exact", profile_dump_is_exact(of, at.dump));
     json_bool(&block.json, "partial",
@@ -103,8 +104,9 @@ int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap,
         json_end_object(&block.json);
     }
     json_end_object(&block.json);
+    code = summary_write(heaps->profiles, heap->of, &at, &block.json, "sentences");
     saved_block_numbers(&block, "samples", numbers, at.dump->sample_count);
-    return saved_block_end(&block, 0, blocks, name);
+    return saved_block_end(&block, code, heaps->blocks, name);
 }
 
 /* --- a heap --- */

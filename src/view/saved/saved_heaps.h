@@ -26,7 +26,7 @@ struct saved_heaps {
 };
 
 /* Write a dump; `numbers`: of its samples in its heap. Return 0 or -ENOMEM, as those below. */
-int saved_dump_write(struct saved_blocks *blocks, const struct saved_heap *heap, size_t dump,
+int saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, size_t dump,
                      const uint32_t *numbers);
 int saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap);
 /* Write the rows of the differences that the page offers: of heaps of one name in two profiles, and

@@ -39,7 +39,7 @@ static int take_heap(struct saved_heaps *heaps, struct kept_samples *samples, si
         uint32_t *numbers = calloc(heap->dumps[i].sample_count + 1, sizeof(*numbers));
         code = numbers == NULL ? -ENOMEM : kept_samples_add(samples, &heap->dumps[i], numbers);
         if (code == 0)
-            code = saved_dump_write(heaps->blocks, saved, i, numbers);
+            code = saved_dump_write(heaps, saved, i, numbers);
         free(numbers);
     }
     if (code == 0) {

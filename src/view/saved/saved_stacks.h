@@ -10,7 +10,7 @@
  *                    what was allocated, what was freed, and what was live at the peak; and their
  *                    parts by thread, type and context
  *   dump PROFILE.HEAP.DUMP
- *                    which samples the dump has, and the limits of its totals
+ *                    which samples the dump has, the limits of its totals, and what it says in sentences
  *   pair PROFILE.HEAP PROFILE.HEAP
  *                    for each sample of both heaps: the row that it belongs to in a difference; of
  *                    one process in two profiles also its place, by address

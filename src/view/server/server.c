@@ -150,6 +150,7 @@ static const struct page pages[] = {
     {"api/source", "GET", "application/json", answer_source, NULL, NULL},
     {"api/sql", "POST", "application/json", NULL, answer_sql, NULL},
     {"api/state", "GET", "application/json", NULL, answer_state, NULL},
+    {"api/summary", "GET", "application/json", answer_summary, NULL, NULL},
     {"api/table", "GET", "application/json", answer_table, NULL, NULL},
     {"api/tables", "GET", "application/json", NULL, answer_sql_tables, NULL},
     {"api/tree", "GET", "application/octet-stream", answer_flame, NULL, NULL},

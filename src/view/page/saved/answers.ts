@@ -12,7 +12,7 @@ import { countsCalls, isOfOneProcess, leavesOf, LOST, SUM, sumsOf, WIDTH, type L
 import { rangeOf } from "./range";
 import { figureOf, makeTable, parseTable } from "./table";
 import { shortModule } from "../tree";
-import { DIMENSIONS, VIEWS, type Heap, type Overview, type ViewName } from "../types";
+import { DIMENSIONS, VIEWS, type Heap, type Overview, type Summary, type ViewName } from "../types";
 
 /** The file does not answer the question; the message says why. */
 export class NotSaved extends Error {}
@@ -178,6 +178,11 @@ export class SavedAnswers {
     return answer;
   }
 
+  private async summary(parameters: URLSearchParams): Promise<string> {
+    const { dump } = await this.side(parameters.get("heap") ?? "", parameters.get("dump"));
+    return JSON.stringify({ sentences: dump.sentences } satisfies Summary);
+  }
+
   private async range(parameters: URLSearchParams): Promise<string> {
     const { id, heap, dump: at } = await this.side(parameters.get("heap") ?? "", parameters.get("dump"));
     const { dump: base } = await this.side(id, parameters.get("base"));
@@ -205,6 +210,7 @@ export class SavedAnswers {
     }
     if (question === "api/memory") return this.memory(parameters);
     if (question === "api/range") return this.range(parameters);
+    if (question === "api/summary") return this.summary(parameters);
     const found = await this.data.answer(path);
     if (!found) throw new NotSaved(NOT_SAVED);
     return found;

@@ -60,6 +60,7 @@ export interface SavedDump {
   counted: (number | null)[]; // bytes and calls by the exact totals, then five sums of the samples; null: unknown
   most: [number, number];
   calibration: Calibration;
+  sentences: string[][]; // as in Summary
   left_out: number[]; // by a filter when the profile was read
   whole: Record<ViewName, { bytes: Figure; count: Figure }>;
   samples: Uint32Array; // numbers in the heap
