@@ -155,6 +155,12 @@ static bool holds_much(const struct writer *writer)
            EXPORT_SPACE;
 }
 
+/* Return whether no later dump of the heap is there. */
+static bool is_last(const struct writer *writer)
+{
+    return writer->dump == &writer->heap->dumps[writer->heap->dump_count - 1];
+}
+
 /* Return whether the process exited, and the dump is its last. */
 static bool has_exited(const struct writer *writer)
 {
@@ -193,14 +199,17 @@ static void print_rest(const struct writer *writer)
     fputs(".\n", writer->out);
 }
 
-static void print_live(const struct writer *writer)
+/* Print what is live. Nothing is no news at the end, or of a file without an end. Return whether it
+ * was printed. */
+static bool print_live(const struct writer *writer)
 {
     const struct profile_process *process = &writer->profile->processes[writer->heap->process];
     bool exited = has_exited(writer);
     /* Other profilers' files have one moment, and no end. */
     bool has_end = writer->dump->final && process->timeline_count > 0;
-    if (bytes_in(writer, EXPORT_SPACE) < 0.5)
-        return;
+    if (export_view_is_unknown(writer->heap, EXPORT_SPACE) ||
+        (writer->dump->final && bytes_in(writer, EXPORT_SPACE) < 0.5))
+        return false;
     print_figure(writer, EXPORT_SPACE);
     fputs(exited    ? " was never freed"
           : has_end ? " was live when the profile ended"
@@ -208,6 +217,7 @@ static void print_live(const struct writer *writer)
           writer->out);
     print_holders(writer, EXPORT_SPACE, exited ? "allocated" : has_end ? "held" : "holds", "it");
     fputs(".\n", writer->out);
+    return true;
 }
 
 /* Print when the peak was, if the dump is the one that knows. */
@@ -216,7 +226,7 @@ static void print_peak_time(const struct writer *writer)
     const struct profile_heap *heap = writer->heap;
     const struct trace_heap_dump *status = &heap->status;
     const struct profile_dump *dump = writer->dump;
-    if (dump != &heap->dumps[heap->dump_count - 1] || status->peak_timestamp_ns == 0 ||
+    if (!is_last(writer) || status->peak_timestamp_ns == 0 ||
         status->peak_timestamp_ns > status->timestamp_ns)
         return;
     uint64_t before_ns = status->timestamp_ns - status->peak_timestamp_ns;
@@ -238,30 +248,38 @@ static void print_peak(const struct writer *writer)
                 writer->dump->final ? "" : " until then");
         return;
     }
-    fputs("The peak was ", writer->out);
+    fprintf(writer->out, "The peak%s was ", writer->dump->final ? "" : " until then");
     print_figure(writer, EXPORT_MAX);
     print_peak_time(writer);
     print_holders(writer, EXPORT_MAX, "held", "it");
     fputs(".\n", writer->out);
 }
 
-/* Print how the live memory changed since the heap's first dump. */
+/* Print how the live memory changed since the heap's first dump, or that chance explains it. */
 static void print_growth(const struct writer *writer)
 {
     const struct profile_heap *heap = writer->heap;
     const struct profile_dump *first = &heap->dumps[0], *dump = writer->dump;
-    if (dump == first || bytes_in(writer, EXPORT_SPACE) < 0.5)
+    if (dump == first)
         return;
     const struct estimate_shown now = estimate_total(heap, dump, EXPORT_SPACE, false);
     const struct estimate_shown then = estimate_total(heap, first, EXPORT_SPACE, false);
     double change = now.value - then.value;
     double room = change > 0 ? hypot(now.value - now.interval.low, then.interval.high - then.value)
                              : hypot(now.interval.high - now.value, then.value - then.interval.low);
-    if (!(fabs(change) > room) || fabs(change) < 0.5)
-        return;
-    fprintf(writer->out, "That is %s %s than at the first dump, %s before.\n",
-            format_bytes(fabs(change)).bytes, change > 0 ? "more" : "less",
-            format_time((double)(dump->boottime_ns - first->boottime_ns) / 1e9).bytes);
+    bool is_same = fabs(change) < 0.5 || fabs(change) <= room;
+    fputs("That is ", writer->out);
+    if (is_same)
+        fputs("as much as", writer->out);
+    else
+        fprintf(writer->out, "%s %s than", format_bytes(fabs(change)).bytes,
+                change > 0 ? "more" : "less");
+    fprintf(writer->out, " at the first dump, %s before%s.\n",
+            format_time((double)(dump->boottime_ns - first->boottime_ns) / 1e9).bytes,
+            fabs(change) < 0.5 ? ""
+            : is_same          ? ": the difference is within chance"
+            : isnan(room)      ? "; whether that is chance is unknown"
+                               : "");
 }
 
 /* Print churn by the highest peak that the samples leave room for. */
@@ -339,7 +357,7 @@ static void print_resident(const struct writer *writer)
     size_t heaps;
     double rss = (double)resident.bytes;
     double peaks = peaks_of(writer->profile, heap->process, &heaps);
-    if (rss == 0 || peaks < 0.5 || writer->dump != &heap->dumps[heap->dump_count - 1])
+    if (rss == 0 || peaks < 0.5)
         return;
     const struct rss_moment moment = rss_moment_of(writer->profile, heap, writer->dump, 0);
     struct rss_rest rest;
@@ -374,6 +392,21 @@ static void print_resident(const struct writer *writer)
     fputs(".\n", writer->out);
 }
 
+/* Print the resident memory at a dump before the last, and the part that the heap's live bytes are.
+ */
+static void print_resident_then(const struct writer *writer)
+{
+    double rss = (double)process_memory_at(writer->profile, writer->heap->process, writer->dump);
+    double live = bytes_in(writer, EXPORT_SPACE);
+    if (rss == 0)
+        return;
+    fprintf(writer->out, "Resident memory was %s at this dump", format_bytes(rss).bytes);
+    if (live >= 0.5 && live <= rss)
+        fprintf(writer->out, "; the heap's live bytes are %s of that",
+                format_share(100 * live / rss).bytes);
+    fputs(".\n", writer->out);
+}
+
 static void print_unseen(const struct writer *writer)
 {
     struct profile_partial_reason reasons[PROFILE_PARTIAL_REASONS_MAX];
@@ -385,16 +418,18 @@ static void print_unseen(const struct writer *writer)
 static void print_sentences(const struct writer *writer)
 {
     if (holds_much(writer)) {
-        print_live(writer);
-        print_growth(writer);
+        if (print_live(writer))
+            print_growth(writer);
         print_peak(writer);
     } else {
         print_peak(writer);
         print_rest(writer);
     }
     print_churn(writer);
-    if (writer->subject->has_process)
+    if (writer->subject->has_process && is_last(writer))
         print_resident(writer);
+    else if (writer->subject->has_process)
+        print_resident_then(writer);
     print_unseen(writer);
 }
 

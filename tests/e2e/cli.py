@@ -1264,6 +1264,32 @@ def test_sentences():
     check("The peak was" not in tool("report", "--focus", "hold", at("said")).stdout.decode(), "sentences beside a filter")
 
 
+def test_sentences_of_dumps():
+    """An earlier dump has what is live then, how it differs from the first, the peak until then, and what was resident."""
+    program = subprocess.Popen([os.path.join(BUILD, "tests/programs/commanded")], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    own = {**TEMPORARY, "HEAPPROFD_RUN_DIR": at("run-of-dumps")}
+    profiler = subprocess.Popen([TOOL, "-p", str(program.pid), "-i", "1", "-o", at("dumps")], env={**os.environ, **own},
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    profiler.stderr.readline()  # it profiles
+    for line in (b"hold 100 100000\n", b"drop\n", b"hold 100 100000\n"):
+        program.stdin.write(line)
+        program.stdin.flush()
+        program.stdout.readline()
+        check(run([TOOL, "snapshot"], env=own).status == 0, "no snapshot")
+    profiler.send_signal(signal.SIGINT)
+    profiler.communicate()
+    program.communicate()
+    said = [sentences_of(tool("report", "--dump", str(dump), at("dumps")).stdout.decode()) for dump in (1, 2, 3, 4)]
+    whose = ": hold_block [commanded] {} nearly all of it."
+    check(said[0][:2] == ["10.0 MB is live" + whose.format("holds"), "That is its peak until then."], f"{said[0]}")
+    check(said[1][0] == "0 B is live." and said[1][1].startswith("That is 10.0 MB less than at the first dump, "), f"{said[1]}")
+    check(said[1][2] == "The peak until then was 10.0 MB" + whose.format("held"), f"{said[1]}")
+    check(said[2][1].startswith("That is as much as at the first dump, ") and said[2][1].endswith("s before."), f"{said[2]}")
+    for dump in (0, 1, 2):
+        check(any(one.startswith("Resident memory was ") and "at this dump" in one for one in said[dump]), f"{said[dump]}")
+    check(said[3][0] == "10.0 MB was live when the profile ended" + whose.format("held") and "That is its peak." in said[3], f"{said[3]}")
+
+
 def test_summary():
     """The summary goes to standard error, or to where --summary says; a file that cannot be written is known before."""
     command = ["--", "sh", "-c", "echo out; echo err >&2; ls /"]

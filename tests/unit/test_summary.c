@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sentences about a heap: their parts, and what they call a change. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "print/summary.h"
+#include "profile/rollup.h"
+#include "trace_fixture.h"
+
+#define INTERVAL UINT64_C(4096)
+
+/* Write a dump with live blocks in one function, all of one size. */
+static void write_dump(struct trace_writer *writer, uint64_t callstack, uint64_t second,
+                       double bytes, uint64_t interval)
+{
+    struct trace_heap_dump head = fixture_dump();
+    memset(head.lost, 0, sizeof(head.lost));
+    head.timestamp_ns = second * 1000000000;
+    head.interval_bytes = head.first_interval_bytes = interval;
+    head.exact_bytes = 2 * (uint64_t)bytes;
+    head.exact_calls = (uint64_t)bytes / 50;
+    const struct trace_heap_sample sample = {
+        .callstack = callstack,
+        .figures = {.allocated_bytes = 2 * bytes,
+                    .freed_bytes = bytes,
+                    .allocated_count = bytes / 50,
+                    .freed_count = bytes / 100,
+                    .allocated_bytes_variance = 2 * bytes * (double)interval,
+                    .freed_bytes_variance = bytes * (double)interval,
+                    .samples = (uint64_t)(bytes / (double)INTERVAL) + 1},
+        .peak.bytes = bytes,
+        .peak.count = bytes / 100};
+    trace_writer_dump_begin(writer, &head);
+    trace_writer_dump_sample(writer, &sample);
+    trace_writer_dump_end(writer);
+}
+
+/* Return a profile of two dumps, of which the first has 1 MB live. */
+static struct profile *make_profile(const char *function, double second_bytes, uint64_t interval)
+{
+    int fd = memfd_create("trace", 0);
+    struct trace_writer *writer = trace_writer_open(fd);
+    trace_writer_clock_snapshot(writer);
+    fixture_process(writer);
+    struct fixture_stacks stacks = fixture_stacks(writer);
+    uint64_t frames[] = {trace_writer_frame(writer, stacks.program, 0x1400, function), stacks.main};
+    uint64_t callstack = trace_writer_callstack(writer, frames, 2, NULL);
+    write_dump(writer, callstack, 2, 1e6, interval);
+    write_dump(writer, callstack, 5, second_bytes, interval);
+    assert_int_equal(trace_writer_close(writer), 0);
+    return fixture_take_profile(fd);
+}
+
+/* Make the sentences about the second dump; they live as long as the profile. */
+static struct summary make_summary(const struct profile *profile)
+{
+    struct rollup_tables tables = {.profile = profile};
+    struct folding folding = {0};
+    struct summary summary;
+    const struct profile_heap *heap = &profile->heaps[0];
+    assert_int_equal(heap->dump_count, 2);
+    assert_int_equal(folding_make(&folding, profile), 0);
+    struct summary_subject subject = {
+        .profile = profile, .heap = heap, .dump = &heap->dumps[1], .folding = &folding};
+    subject.of_frames = rollup_functions(&tables, &subject.function_count);
+    assert_int_equal(summary_make(&summary, &subject), 0);
+    folding_clear(&folding);
+    rollup_tables_clear(&tables);
+    return summary;
+}
+
+/* Compare the sentence about the change between two dumps. */
+static void assert_growth(double second_bytes, uint64_t interval, const char *expected)
+{
+    struct profile *profile = make_profile("hold", second_bytes, interval);
+    struct summary summary = make_summary(profile);
+    assert_true(summary.count >= 2);
+    assert_int_equal(summary.items[1].count, 1);
+    assert_string_equal(summary.items[1].parts[0], expected);
+    summary_clear(&summary);
+    profile_free(profile);
+}
+
+static void only_what_chance_does_not_explain_is_a_change(void **state)
+{
+    (void)state;
+    assert_growth(2e6, INTERVAL, "That is 1.00 MB more than at the first dump, 3.00 s before.");
+    assert_growth(2e5, INTERVAL, "That is 800 kB less than at the first dump, 3.00 s before.");
+    assert_growth(1.01e6, INTERVAL,
+                  "That is as much as at the first dump, 3.00 s before: the difference is within "
+                  "chance.");
+    assert_growth(1e6, INTERVAL, "That is as much as at the first dump, 3.00 s before.");
+    assert_growth(2e6, 0,
+                  "That is 1.00 MB more than at the first dump, 3.00 s before; whether that is "
+                  "chance is unknown.");
+}
+
+static void names_are_parts_of_their_own(void **state)
+{
+    (void)state;
+    struct profile *profile = make_profile("`a`\001\n", 1e6, 1);
+    struct summary summary = make_summary(profile);
+    assert_int_equal(summary.items[0].count, 3);
+    assert_string_equal(summary.items[0].parts[0], "1.00 MB is live: ");
+    assert_string_equal(summary.items[0].parts[1], "`a`\\x01\\x0a [example]");
+    assert_string_equal(summary.items[0].parts[2], " holds nearly all of it.");
+    summary_clear(&summary);
+    profile_free(profile);
+}
+
+static void a_part_of_a_profile_has_none(void **state)
+{
+    (void)state;
+    struct profile *profile = make_profile("hold", 1e6, 1);
+    profile->filter = "--focus 'hold'";
+    struct summary summary = make_summary(profile);
+    assert_int_equal(summary.count, 0);
+    summary_clear(&summary);
+    profile->filter = "";
+    profile_free(profile);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_what_chance_does_not_explain_is_a_change),
+        cmocka_unit_test(names_are_parts_of_their_own),
+        cmocka_unit_test(a_part_of_a_profile_has_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
