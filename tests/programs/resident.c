@@ -64,11 +64,16 @@ static int fragment(void)
     return 0;
 }
 
-static int keep_untouched(void)
+/* Advice for a part of a block divides its mapping, as NumPy's for huge pages does. */
+static int keep_untouched(bool with_advice)
 {
     static char *volatile block;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     block = malloc(40 * MIB);
     if (block == NULL)
+        return 1;
+    char *whole_pages = block + (page - (size_t)block % page);
+    if (with_advice && madvise(whole_pages, 20 * MIB, MADV_DONTFORK) != 0)
         return 1;
     memset(block, 1, 10 * MIB);
     return 0;
@@ -170,7 +175,8 @@ int main(int argc, char **argv)
                : strcmp(kind, "syscall") == 0   ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS, true)
                : strcmp(kind, "shared") == 0    ? map_and_touch(MAP_SHARED | MAP_ANONYMOUS, false)
                : strcmp(kind, "freed") == 0     ? fragment()
-               : strcmp(kind, "untouched") == 0 ? keep_untouched()
+               : strcmp(kind, "untouched") == 0 ? keep_untouched(false)
+               : strcmp(kind, "advised") == 0   ? keep_untouched(true)
                : strcmp(kind, "rounded") == 0   ? round_up()
                : strcmp(kind, "repeated") == 0  ? repeat()
                : strcmp(kind, "read") == 0      ? only_read()

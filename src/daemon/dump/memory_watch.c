@@ -123,7 +123,7 @@ static bool survey_pages(struct survey *survey, double count, uint64_t begins, u
         survey->snapshot->pages_unknown = true;
         return false;
     }
-    *absent = count * (double)((pages.absent + pages.swapped) * page);
+    *absent += count * (double)((pages.absent + pages.swapped) * page);
     /* The kernel's zeros, unless the two cannot be told apart. */
     if (map != NULL && map->shared_bytes == 0)
         *absent += count * (double)(pages.doubtful * page);
@@ -139,17 +139,35 @@ static bool survey_pages(struct survey *survey, double count, uint64_t begins, u
     return true;
 }
 
-/* Classify the mapping of an allocation. A mapping that contains malloc's allocations is the
- * allocator's, whatever else is in it. If the allocation has a mapping of its own, only its part
- * of the (merged) mapping is the allocator's. */
-static void survey_mapping(struct survey *survey, const struct ledger_live_sample *sample,
-                           const struct ledger_live_worth *worth, uint64_t taken)
+static bool is_others(const struct memory_map *map)
 {
-    struct memory_map *map = memory_maps_find(&survey->maps, sample->address);
+    return map != NULL && map->unnamed && !map->ours && map->kind != MEMORY_ALLOCATOR;
+}
+
+/* Classify the mappings of an allocation: one with pages that the program gave advice for
+ * (madvise()) has several. A mapping that contains malloc's allocations is the allocator's,
+ * whatever else is in it. If the allocation has a mapping of its own, only its part of the (merged)
+ * mapping is the allocator's. */
+static void survey_mappings(struct survey *survey, double count, uint64_t begins, uint64_t ends,
+                            bool has_own_mapping, double *absent)
+{
+    while (begins < ends) {
+        struct memory_map *map = memory_maps_find(&survey->maps, begins);
+        uint64_t end = map != NULL && map->end < ends ? map->end : ends;
+        bool carved = is_others(map) && has_own_mapping;
+        bool known = survey_pages(survey, count, begins, end, map, carved, absent);
+        if (is_others(map) && !(carved && known))
+            map->kind = MEMORY_ALLOCATOR;
+        begins = end;
+    }
+}
+
+static void survey_block(struct survey *survey, const struct ledger_live_sample *sample,
+                         const struct ledger_live_worth *worth, uint64_t taken)
+{
     uint64_t begins = sample->address;
     if (sample->address > UINT64_MAX / 2 || sample->size > UINT64_MAX / 4)
         return;
-    bool is_others = map != NULL && map->unnamed && !map->ours && map->kind != MEMORY_ALLOCATOR;
     bool has_own_mapping = survey->rule != NULL &&
                            survey->rule->has_own_mapping(sample->size, sample->address, &begins);
     uint64_t ends = has_own_mapping ? begins + taken : sample->address + sample->size;
@@ -158,13 +176,10 @@ static void survey_mapping(struct survey *survey, const struct ledger_live_sampl
         .live = worth->count * (double)sample->size,
         .taken = worth->count * (double)taken,
         .count_variance = worth->count_variance * (double)sample->size * (double)sample->size};
-    bool known = survey_pages(survey, worth->count, begins, ends, map, is_others && has_own_mapping,
-                              &block.absent);
+    survey_mappings(survey, worth->count, begins, ends, has_own_mapping, &block.absent);
     block.piece = sample->address / survey->sites.piece_bytes;
     block.is_large = has_own_mapping || taken >= survey->sites.piece_bytes;
     memory_sites_add(&survey->sites, &block);
-    if (is_others && !(has_own_mapping && known))
-        map->kind = MEMORY_ALLOCATOR;
 }
 
 static void survey_sample(void *context, const struct ledger_live_sample *sample)
@@ -178,7 +193,7 @@ static void survey_sample(void *context, const struct ledger_live_sample *sample
     if (survey->rule != NULL)
         taken = survey->rule->taken(sample->size, sample->address);
     snapshot->rounding_bytes += worth.count * ((double)taken - size);
-    survey_mapping(survey, sample, &worth, taken);
+    survey_block(survey, sample, &worth, taken);
 }
 
 /* A live sample of a heap that is not malloc's: its mapping, if it is nobody else's, is that

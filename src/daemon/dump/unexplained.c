@@ -86,10 +86,15 @@ static void explain_by_ledger(struct memory_maps *maps, const struct unexplained
 static void take_new_block(void *context, const struct ledger_live_sample *sample)
 {
     struct memory_maps *maps = context;
-    struct memory_map *map = memory_maps_find(maps, sample->address);
+    const struct memory_range block = {sample->address, sample->address + sample->size};
     heartbeat_send();
-    if (map != NULL && is_candidate(map) && sample->size > map->explained_bytes)
-        map->explained_bytes = sample->size;
+    size_t at = SORTED_SEARCH(maps->count, i, maps->items[i].end <= block.start);
+    for (; at < maps->count && maps->items[at].start < block.end; at++) {
+        struct memory_map *map = &maps->items[at];
+        uint64_t bytes = overlap(&block, 1, map);
+        if (is_candidate(map) && bytes > map->explained_bytes)
+            map->explained_bytes = bytes;
+    }
 }
 
 /* --- the sum --- */
