@@ -206,7 +206,8 @@ static void tell_moment(const struct compare_source *source)
         if (compare_is_before_end(source, &source->dumps[i]))
             format_printf(stderr,
                           "heap_profile: %s: the program had freed most of its memory at its end: "
-                          "this is of %s; @final is the end\n",
+                          "this is of %s, and nothing later is in it (-c 1s takes a dump each "
+                          "second); @final is the end\n",
                           source->argument, compare_time_of(heap, source->dumps[i].dump).bytes);
         if (compare_is_before_end(source, &source->dumps[i]))
             return;
