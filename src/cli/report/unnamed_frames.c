@@ -248,8 +248,9 @@ void unnamed_print_text(FILE *out, const struct unnamed_modules *unnamed,
     if (has_packages)
         fprintf(out, "  %s\n", package_remedy);
     if (shown < unnamed->count)
-        fprintf(out, "  and %zu more modules: heap_profile report names them\n",
-                unnamed->count - shown);
+        fprintf(out, "  and %zu more module%s: heap_profile report names %s\n",
+                unnamed->count - shown, unnamed->count - shown == 1 ? "" : "s",
+                unnamed->count - shown == 1 ? "it" : "them");
 }
 
 void unnamed_print_json(struct json_writer *json, const struct unnamed_modules *unnamed)
