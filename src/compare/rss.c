@@ -67,7 +67,7 @@ const struct rss_kind rss_kinds[MEMORY_KINDS] = {
     {MEMORY_THREAD_STACKS, "thread stacks"},
     {MEMORY_MAIN_STACK, "main thread's stack"},
     {MEMORY_FILES_WRITTEN, "modified pages of files: .data, .bss"},
-    {MEMORY_FILES_CLEAN, "unmodified pages of files: code, constants"},
+    {MEMORY_FILES_CLEAN, "pages of files: code, constants, mapped data"},
     {MEMORY_SHARED, "shared memory"},
     {MEMORY_PROFILER, "the profiler's own memory"},
     {MEMORY_KERNEL, "kernel pages"},
@@ -348,6 +348,8 @@ static const struct runtime *runtime_of(const struct rss_moment *moment)
         {"java", "Java's heap and other mappings",
          "jcmd PID GC.class_histogram; with -XX:NativeMemoryTracking=summary, jcmd PID "
          "VM.native_memory"},
+        {"php", "Zend's heap and other mappings", "USE_ZEND_ALLOC=0 in its environment"},
+        {"php-fpm", "Zend's heap and other mappings", "USE_ZEND_ALLOC=0 in its environment"},
         {"ruby", "Ruby's objects and other mappings", "Ruby's ObjectSpace"},
         {"python", "Python's objects and other mappings",
          "--heaps libc.malloc," HEAP_CONFIG_PYTHON},
@@ -435,6 +437,7 @@ bool rss_rest_of(struct rss_rest *rest, const struct rss_moment *moment)
         most = *moment;
     rss_table_of(&table, &most);
     rest->rss_bytes = table.rss_bytes;
+    rest->boottime_ns = most.snapshot->boottime_ns;
     rest->live_bytes = most.snapshot->live_bytes;
     rest->absent_bytes = most.snapshot->untouched_bytes + most.snapshot->swapped_bytes;
     rest->has_absent = !most.snapshot->pages_unknown;

@@ -104,7 +104,7 @@ struct rss_rest {
     struct rss_rest_part parts[RSS_REST_MAX];
     size_t count;
     double bytes;       /* of these parts together */
-    uint64_t rss_bytes; /* of that snapshot */
+    uint64_t rss_bytes, boottime_ns; /* of that snapshot */
     /* Pages of live blocks of malloc's that are not resident, and the blocks; unless unknown. */
     double live_bytes, absent_bytes;
     bool has_absent;

@@ -220,6 +220,12 @@ static bool print_live(const struct writer *writer)
     return true;
 }
 
+static void print_since_start(const struct writer *writer, uint64_t ns)
+{
+    fprintf(writer->out, " %s after %s", format_time((double)ns / 1e9).bytes,
+            writer->heap->status.from_startup ? "the start" : "the profile began");
+}
+
 /* Print when the peak was, if the dump is the one that knows. */
 static void print_peak_time(const struct writer *writer)
 {
@@ -233,8 +239,8 @@ static void print_peak_time(const struct writer *writer)
     uint64_t whole_ns = dump->boottime_ns - heap->start_boottime_ns;
     if (dump->boottime_ns < heap->start_boottime_ns || before_ns > whole_ns)
         return;
-    fprintf(writer->out, ", %s after %s", format_time((double)(whole_ns - before_ns) / 1e9).bytes,
-            status->from_startup ? "the start" : "the profile began");
+    fputs(",", writer->out);
+    print_since_start(writer, whole_ns - before_ns);
 }
 
 static void print_peak(const struct writer *writer)
@@ -334,13 +340,17 @@ static void print_absent(const struct writer *writer, const struct rss_rest *res
 /* Print what else was resident, with the tool for it. */
 static void print_parts(const struct writer *writer, const struct rss_rest *rest)
 {
-    fprintf(writer->out, ". Of %s that were read, ", format_bytes((double)rest->rss_bytes).bytes);
+    uint64_t start_ns = writer->heap->start_boottime_ns;
+    fprintf(writer->out, ". Of %s that were read", format_bytes((double)rest->rss_bytes).bytes);
+    if (rest->boottime_ns > start_ns)
+        print_since_start(writer, rest->boottime_ns - start_ns);
+    fputs(", ", writer->out);
     for (size_t i = 0; i < rest->count; i++) {
         const struct rss_rest_part *part = &rest->parts[i];
         fprintf(writer->out, "%s%s", i > 0 ? ", " : "", format_bytes(part->bytes).bytes);
         if (part->margin >= 0.5)
             fprintf(writer->out, " ± %s", format_bytes(part->margin).bytes);
-        fprintf(writer->out, "%s %s", i > 0 ? "" : " is", part->words);
+        fprintf(writer->out, "%s %s", i > 0 ? "" : " was", part->words);
         if (part->tool != NULL)
             fprintf(writer->out, " (" MARK "%s" MARK ")", part->tool);
     }

@@ -335,7 +335,8 @@ def test_arenas():
             check("malloc_trim" in text and "MALLOC_ARENA_MAX" in text, f"no remedy: {text!r}")
         part = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]["rest_of_rss"]["parts"][0]
         check(part["name"] == "free_lists" and part["bytes"] == table.bytes("free_lists"), f"{part}")
-        check(f"{in_words(part['bytes'])} ± {in_words(part['margin_bytes'])} is free in the" in first, f"{part}: {first!r}")
+        check(f"{in_words(part['bytes'])} ± {in_words(part['margin_bytes'])} was free in the" in first, f"{part}: {first!r}")
+        check(" that were read " in first and " after the start, " in first, f"of no time: {first!r}")
         check("from before the profile" not in rows + first, "nothing is from before the profile")
 
 
@@ -407,6 +408,15 @@ def test_runtime():
         parts = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]["rest_of_rss"]["parts"]
         check(parts[0]["tool"] == "node --heap-prof" and parts[0]["name"] == "anonymous", f"{parts}")
         check("(node --heap-prof)" in text and in_words(parts[0]["bytes"]) in text, f"{text!r}")
+
+
+def test_php():
+    """Arrays of PHP are in its own heap, and the answer names the way to see them."""
+    need("php")
+    script = "$rows = range(1, 2000000); echo 'ready\n'; fgets(STDIN);"
+    with profiled(["php", "-r", script]) as (output, _):
+        text = report_of(output)
+        check("was Zend's heap" in text and "(USE_ZEND_ALLOC=0 in its environment)" in text, f"{text!r}")
 
 
 def test_rounded():
