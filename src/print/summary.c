@@ -280,8 +280,12 @@ static void print_growth(const struct writer *writer)
     else
         fprintf(writer->out, "%s %s than", format_bytes(fabs(change)).bytes,
                 change > 0 ? "more" : "less");
-    fprintf(writer->out, " at the first dump, %s before%s.\n",
-            format_time((double)(dump->boottime_ns - first->boottime_ns) / 1e9).bytes,
+    fputs(" at the first dump", writer->out);
+    /* massif counts instructions: its dumps have no time. */
+    if (dump->boottime_ns > first->boottime_ns)
+        fprintf(writer->out, ", %s before",
+                format_time((double)(dump->boottime_ns - first->boottime_ns) / 1e9).bytes);
+    fprintf(writer->out, "%s.\n",
             fabs(change) < 0.5 ? ""
             : is_same          ? ": the difference is within chance"
             : isnan(room)      ? "; whether that is chance is unknown"
