@@ -10,7 +10,8 @@ static const struct profile_partial_reason other_allocator = {
     "unseen_allocator", "the process has another allocator, which was not profiled", true};
 static const struct profile_partial_reason unexplained = {
     "unexplained_memory",
-    "memory of the process is in no heap: an allocator has it that the profiler does not know",
+    "memory of the process is in no heap: the program mapped it, or an allocator that the profiler "
+    "does not know",
     true};
 
 bool profile_is_unexplained(const struct profile_dump *dump)

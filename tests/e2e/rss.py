@@ -229,6 +229,7 @@ def check_surfaces(output, what, is_partial):
     check(bytes <= heap["anonymous_bytes"] < bytes + (40 * MIB if not is_partial else 2 * MIB), f"{what}: of {heap['anonymous_bytes']:,}")
     text = run([TOOL, "report", "--heap", "libc.malloc", output]).stdout.decode()
     check(("of anonymous memory is in no heap" in text) == is_partial, f"{what}: {text!r}")
+    check("an allocator has it" not in text, f"{what}: the program mapped it: {text!r}")
     check(("exact" in text) != is_partial, f"{what}: {text!r}")
     for budget in "--max-live", "--max-peak", "--max-allocated":
         done = run([TOOL, "check", "--heap", "libc.malloc", budget, "1G", output])
