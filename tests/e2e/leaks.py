@@ -476,6 +476,7 @@ def test_cache(directory):
         server.stdin.close()
         check(server.wait() == 0, "the server failed")
     path = os.path.join(directory, "o")
+    check(f" leaks {path} " in session.stderr, f"what the session printed: {session.stderr}")
     (process,) = leaks_json(path)["processes"]
     heap = next(heap for heap in process["heaps"] if heap["heap"] == "libc.malloc")
     entries_of = names_of(heap)

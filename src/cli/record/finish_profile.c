@@ -73,6 +73,15 @@ static void print_report(const struct finished *finished, FILE *stream)
     fputc('\n', stream);
 }
 
+/* Return whether a program was attached to: of one that goes on, live is not leaked. */
+static bool is_attached(const struct profile *profile)
+{
+    for (size_t i = 0; i < profile->heap_count; i++)
+        if (!profile->heaps[i].status.from_startup)
+            return true;
+    return false;
+}
+
 /* Print what was written, and who reads it. */
 static void print_files(const struct finished *finished, FILE *stream)
 {
@@ -88,6 +97,9 @@ static void print_files(const struct finished *finished, FILE *stream)
     /* Print our name as the user typed it: it need not be in the PATH. */
     format_printf(stream, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
+    if (is_attached(finished->profile))
+        format_printf(stream, "  %s leaks %s   what grows, and what is a cache\n",
+                      program_invocation_name, output->directory);
     format_printf(stream, "  %s view %s   timeline, flame graph and tables in the browser\n",
                   program_invocation_name, output->directory);
     /* Name one file: pprof adds up all files, even heaps that contain each other and dumps of one
