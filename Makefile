@@ -23,6 +23,7 @@ build:
 	@scripts/build build
 
 demo:
+	@scripts/demo place
 	@scripts/install-deps demo
 	@scripts/build build
 	@scripts/demo

@@ -1601,6 +1601,10 @@ def test_library_that_cannot_be_preloaded():
             done = run([TOOL, verb, "--", "echo", "it ran"], env=environment)
             check(done.status == 125 and b"it ran" not in done.stdout, f"{verb}, {name}: {done.status} {done.stdout!r}")
             check(f"{library}: LD_PRELOAD cannot name" in done.stderr.decode(), f"{verb}, {name}: {done.stderr!r}")
+        # make demo says so before it builds.
+        os.mkdir(at(f"{name}/scripts"))
+        done = run([shutil.copy(os.path.join(ROOT, "scripts", "demo"), at(f"{name}/scripts")), "place"])
+        check(done.status == 1 and b"LD_PRELOAD cannot name" in done.stderr, f"demo in {name}: {done.status} {done.stderr!r}")
 
 
 def test_hostile_names():
