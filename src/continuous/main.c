@@ -31,8 +31,9 @@ static int check_only(struct collector_config *config, const char *file)
         fprintf(stderr, "heapprofd_collector: %s\n", error.message);
         return COLLECTOR_EXIT_CONFIG;
     }
-    printf("%s: %zu program sections, %d sinks, a dump every %g s\n", file, config->program_count,
-           sinks, (double)config->period_ms / 1000);
+    printf("%s: %zu program section%s, %d sink%s, a dump every %g s\n", file, config->program_count,
+           config->program_count == 1 ? "" : "s", sinks, sinks == 1 ? "" : "s",
+           (double)config->period_ms / 1000);
     return 0;
 }
 

@@ -221,10 +221,13 @@ static void make_piece(struct piece *piece, const struct stack_format *format, u
         (format->python_lines && is_in_script(format->profile, &format->profile->frames[frame]));
     rewind(piece->stream);
     stack_format_print_frame(format, frame, columns, lines, module, piece->stream);
-    if (module && format->run_time_frame != 0) {
+    const struct profile_frame *frames = format->profile->frames, *of_run_time = NULL;
+    if (module && format->run_time_frame != 0)
+        of_run_time = &frames[format->run_time_frame - 1];
+    if (of_run_time != NULL && strcmp(of_run_time->name, frames[frame].name) != 0) {
         fputs(" (in ", piece->stream);
-        print_function(format, &format->profile->frames[format->run_time_frame - 1],
-                       format->columns > 0 ? CALLER_COLUMNS : 0, piece->stream);
+        print_function(format, of_run_time, format->columns > 0 ? CALLER_COLUMNS : 0,
+                       piece->stream);
         fputc(')', piece->stream);
     }
     fputc('\0', piece->stream); /* the previous piece may have been longer */

@@ -137,8 +137,9 @@ static void print_figure(const struct writer *writer, enum export_view view)
     const struct formatted margin =
         margin_of_total(&total, view, false, writer->heap, writer->dump);
     fputs(format_bytes(total.value).bytes, writer->out);
+    bool is_word = strcmp(margin.bytes, "partial") == 0 || strcmp(margin.bytes, "as reported") == 0;
     if (strcmp(margin.bytes, "exact") != 0)
-        fprintf(writer->out, " %s", margin.bytes);
+        fprintf(writer->out, is_word ? " (%s)" : " %s", margin.bytes);
 }
 
 static double bytes_in(const struct writer *writer, enum export_view view)

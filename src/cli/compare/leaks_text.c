@@ -230,7 +230,9 @@ static void print_shortness(const struct page *page)
     uint64_t needed_ms = turnover_lacks_ms(page->heap->profile, after);
     if (needed_ms == 0)
         return;
-    fprintf(page->out, "  short    in %s growth cannot be told from a start; from %s on it can\n",
+    fprintf(page->out,
+            "  short    in %s growth cannot be told from what a program sets up as it begins; from "
+            "%s on it can\n",
             compare_time_of(after->heap, after->dump).bytes,
             format_time((double)needed_ms / 1000).bytes);
 }
