@@ -23,7 +23,6 @@ build:
 	@scripts/build build
 
 demo:
-	@scripts/demo place
 	@scripts/install-deps demo
 	@scripts/build build
 	@scripts/demo

@@ -1591,20 +1591,31 @@ def test_streams():
         check(outcome.stdout == b"-i --help\n", f"{dashes}: {outcome.stdout!r}")
 
 
-def test_library_that_cannot_be_preloaded():
-    """LD_PRELOAD cannot name a path with a blank or a colon: the command is not run unprofiled, and why is printed."""
+def test_library_in_any_place():
+    """LD_PRELOAD cannot name a path with a blank or a colon: the library is preloaded by a link to it, or why there is none is
+    printed, and the command is not run unprofiled."""
     for name in ("new user", "a:b"):
         os.mkdir(at(name))
         library = shutil.copy(os.path.join(BUILD, "libheapprofd_preload.so"), at(name))
         environment = dict(os.environ, **TEMPORARY, HEAPPROFD_PRELOAD=library)
-        for verb in ("host", "shell"):
-            done = run([TOOL, verb, "--", "echo", "it ran"], env=environment)
-            check(done.status == 125 and b"it ran" not in done.stdout, f"{verb}, {name}: {done.status} {done.stdout!r}")
-            check(f"{library}: LD_PRELOAD cannot name" in done.stderr.decode(), f"{verb}, {name}: {done.stderr!r}")
-        # make demo says so before it builds.
-        os.mkdir(at(f"{name}/scripts"))
-        done = run([shutil.copy(os.path.join(ROOT, "scripts", "demo"), at(f"{name}/scripts")), "place"])
-        check(done.status == 1 and b"LD_PRELOAD cannot name" in done.stderr, f"demo in {name}: {done.status} {done.stderr!r}")
+        place = os.stat(at(name))
+        links = f"/tmp/heapprofd-preload-{os.geteuid()}-{place.st_dev:x}-{place.st_ino:x}"
+        for number, command in enumerate((["host", "-o", at(name + ".out"), "--", "echo", "it ran"], ["shell", "--", "echo", "it ran"]) * 2):
+            if number == 2:
+                os.unlink(os.path.join(links, os.path.basename(library)))
+                os.symlink("/nowhere", os.path.join(links, os.path.basename(library)))
+                shutil.rmtree(at(name + ".out"))
+            done = run([TOOL, *command], env=environment)
+            check(done.status == 0 and done.stdout == b"it ran\n" and b"ERROR" not in done.stderr, f"{command}: {done.status} {done.stderr!r}")
+            check(os.readlink(os.path.join(links, os.path.basename(library))) == library, f"{command}: {os.listdir(links)}")
+        (heap,) = json.loads(tool("report", "--json", at(name + ".out")).stdout)["heaps"]
+        check(heap["name"] == "echo" and heap["exact_calls"] > 0, f"{heap}")
+        if os.geteuid() == 0:
+            os.chown(links, 54321, 54321)
+            done = run([TOOL, "host", "--", "echo", "it ran"], env=environment)
+            check(done.status == 125 and b"it ran" not in done.stdout, f"{name}: {done.status} {done.stdout!r}")
+            check(f"{library}: LD_PRELOAD cannot name" in done.stderr.decode() and links in done.stderr.decode(), f"{name}: {done.stderr!r}")
+        shutil.rmtree(links)
 
 
 def test_hostile_names():

@@ -8,7 +8,8 @@
 #include "util/error.h"
 
 /* Find the preload library: at HEAPPROFD_PRELOAD, beside the program as in a build, or where it is
- * installed. Return 0, or a negative errno with *error set: also if LD_PRELOAD cannot name it. */
+ * installed. If LD_PRELOAD cannot name its path, make a link to it, and return the link's. Return 0,
+ * or a negative errno with *error set. */
 int preload_path_find(char path[PATH_MAX], struct error *error);
 
 #endif
