@@ -23,7 +23,7 @@ DUMP = re.compile(r"(\w+) dump: (\d+) ms, ingestion stalled for ([\d.]+) ms")
 def measure_dump():
     """Return {"first", "later": (total ms, ms without ingestion)}: medians of the output of
     bench/dump.c."""
-    command, found = make("src/daemon/dump_bench"), {}
+    command, found = make("src/recorder/dump_bench"), {}
     for _ in range(RUNS):
         text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         for which, whole, stall in DUMP.findall(text):

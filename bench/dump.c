@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/dump/dump.h"
-#include "daemon/ledger/ledger.h"
+#include "recorder/dump/dump.h"
+#include "recorder/ledger/ledger.h"
 #include "util/clock.h"
 #include "wire/record.h"
 

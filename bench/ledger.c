@@ -17,8 +17,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/ledger/ledger.h"
-#include "daemon/ring/ring_reader.h"
+#include "recorder/ledger/ledger.h"
+#include "recorder/ring/ring_reader.h"
 #include "util/clock.h"
 #include "wire/barrier.h"
 

@@ -96,7 +96,7 @@ def measure_daemon():
 
 def measure_ledger(rounds=5):
     """Return the output of bench/ledger.c as {name: Figure}: nanoseconds of CPU an event, bytes a live sample."""
-    program, = make("src/daemon/ledger_bench")
+    program, = make("src/recorder/ledger_bench")
     found = {}
     for _ in range(rounds):
         text = subprocess.run([program, "4096", "1000000", "10000000"], capture_output=True, text=True, check=True).stdout

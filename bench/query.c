@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "query/database_state.h"
+#include "tools/query/database_state.h"
 
 /* A set of pointers, to count each only once. */
 struct pointers {

@@ -105,7 +105,7 @@ def measure_times(trace, exported):
 
 def measure_memory(trace):
     """Return MB of the rows, and of the rest at the peak."""
-    program, = make("src/query/query_bench")
+    program, = make("src/tools/query/query_bench")
     done = subprocess.run([program, trace], capture_output=True, text=True, check=True)
     figures = dict(line.split() for line in done.stdout.splitlines())
     rows = int(figures["rows"])

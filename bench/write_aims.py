@@ -204,14 +204,14 @@ def rows_of_daemon(daemon):
         ("daemon, CPU an event, while its tables grow to a million", "120 ns", verdict(daemon["filling"], 120, "ns", "{:.0f}")),
         ("daemon, CPU an event of a heap with only new maxima, relative to a heap with none", "1.2x",
          verdict(daemon["rising"], 1.2, "x")),
-    ], "build/src/daemon/ledger_bench") + table_rows([
+    ], "build/src/recorder/ledger_bench") + table_rows([
         (f"`--dump-at-max`, a program of new maxima only, interval 1, {kind}, relative to a session without", "1.2x",
          verdict(ratio, 1.2, "x")) for kind, ratio in daemon["dump at max"].items()
     ], "bench/daemon.py") + table_rows([
         ("a dump of 1,000,000 live samples at 100,000 callsites while events come in, the first", "1 s",
          verdict(daemon["first dump s"], 1, "s")),
         ("the same: longest stall of ingestion", "50 ms", verdict(daemon["stall ms"], 50, "ms", "{:.0f}")),
-    ], "build/src/daemon/dump_bench")
+    ], "build/src/recorder/dump_bench")
 
 
 def rows_of_memory(micro):

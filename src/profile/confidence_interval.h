@@ -46,7 +46,7 @@ struct profile_estimate {
 };
 
 /* All samples that were calibrated together by a heap's exact totals
- * (daemon/ledger/calibration.h). */
+ * (recorder/ledger/calibration.h). */
 struct profile_calibration {
     double bytes_variance, count_variance; /* of the estimate of all that was allocated */
     double missed_count;                   /* of it */

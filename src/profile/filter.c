@@ -13,7 +13,7 @@
 #include "profile/merge_samples.h"
 #include "profile/profile_owner.h"
 #include "profile/rollup.h"
-#include "symbols/demangle.h"
+#include "profile/symbols/demangle.h"
 #include "util/id_map.h"
 
 #define WARNING_BYTES_MAX 2048

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "symbols/demangle.h"
+#include "profile/symbols/demangle.h"
 #include "trace/intern.h"
 #include "util/base_name.h"
 #include "util/id_map.h"

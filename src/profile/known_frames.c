@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "symbols/clones.h"
+#include "profile/symbols/clones.h"
 
 struct group {
     struct known_frames known;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The profile: the only model of a heap profile in memory, which every tool reads. It is made from
- * a trace (profile/builder/profile_read.h) or another profiler's file (import/import.h), and does
- * not change afterwards.
+ * a trace (profile/builder/profile_read.h) or another profiler's file (profile/import/import.h),
+ * and does not change afterwards.
  *
  * All processes and dumps of the profile share mappings, functions, frames and callsites, which are
  * identified by index. A callsite is a node of a tree: its frame, called from its parent; the whole
@@ -83,7 +83,7 @@ struct profile_part {
 
 /* A callsite's own figures (not its callees') at one dump, cumulative since the start. In a dump of
  * a period, `allocated` is of the period and `allocated` - `freed` is live at its end, as in
- * continuous/period.h. */
+ * production/continuous/period.h. */
 struct profile_sample {
     union {
         struct {

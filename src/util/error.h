@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An error message that a user can act on: what failed, on which object, why, and the remedy.
- * Library code fills it; only src/cli and the daemon's log print it. */
+ * Library code fills it; only src/tools/cli and the daemon's log print it. */
 #ifndef HEAPPROFD_UTIL_ERROR_H
 #define HEAPPROFD_UTIL_ERROR_H
 

@@ -72,7 +72,7 @@ static int parse_section(struct parser *parser, char *text)
 }
 
 /* Return whether a line before the first section is of the daemon's policy, which is in the same
- * file (daemon/processes/access.h). */
+ * file (recorder/processes/access.h). */
 static bool is_policy(const char *text)
 {
     static const char *const keys[] = {"never_profile", "session_memory_mb"};

@@ -6,7 +6,7 @@
  *     [sink grafana]
  *     type = pyroscope
  *
- * Before the first section may be lines of the daemon's policy (daemon/processes/access.h).
+ * Before the first section may be lines of the daemon's policy (recorder/processes/access.h).
  *
  * A section has a kind ("sink") and may have a name ("grafana"). Every setting keeps its file and
  * line for messages. A program asks for the settings that it knows; what nobody asked for is

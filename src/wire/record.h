@@ -219,7 +219,7 @@ static inline uint64_t record_code_function(uint64_t frame)
     return frame & ~(uint64_t)RECORD_CODE_PLACE_UNKNOWN;
 }
 
-/* How `table` of a CODE says which line a place belongs to (src/interp/code_lines.h). */
+/* How `table` of a CODE says which line a place belongs to (src/profile/interp/code_lines.h). */
 enum record_line_table {
     RECORD_LINES_NONE = 0, /* the place is the line */
     /* The place is the number of the instruction, from 1 on; 0: before the first. */

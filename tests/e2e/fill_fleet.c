@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "production/sinks/sink.h"
 #include "profile/builder/profile_read.h"
-#include "sinks/sink.h"
 
 /* The figures of a trace's last dumps, multiplied. */
 struct scaled {

@@ -11,8 +11,8 @@
 #include <time.h>
 
 #include "../unit/trace_fixture.h"
-#include "export/pprof.h"
 #include "profile/rollup.h"
+#include "tools/export/pprof.h"
 #include "trace/config/trace_config.h"
 
 static double now_seconds(void)

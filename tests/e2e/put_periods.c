@@ -18,8 +18,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "production/sinks/sink.h"
 #include "profile/builder/profile_read.h"
-#include "sinks/sink.h"
 #include "util/clock.h"
 #include "util/json_writer.h"
 

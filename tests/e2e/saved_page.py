@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a page that is a file (src/view/saved/saved_blocks.h, src/view/saved/saved_stacks.h): its data, and the figures of its stacks."""
+"""Read a page that is a file (src/tools/view/saved/saved_blocks.h, src/tools/view/saved/saved_stacks.h): its data, and the figures of its stacks."""
 
 import base64
 import json

@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
-ARCH = TOP + "/src/attach/arch/aarch64/"
+ARCH = TOP + "/src/recorder/attach/arch/aarch64/"
 LIBRARIES = "/usr/aarch64-linux-gnu/lib/"
 # Packages unpacked by scripts/sysroot have more of them.
 MORE = TOP + "/sysroot-aarch64/usr/lib/aarch64-linux-gnu/"
@@ -87,7 +87,7 @@ def run_patched(directory):
     check = TOP + "/tests/unwind-check/trampolines_aarch64"
     subprocess.run(["aarch64-linux-gnu-gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-g", "-fno-builtin", "-Wall", "-Wextra",
                     "-Werror", "-I" + TOP + "/src", "-o", program, check + ".c", check + ".S", ARCH + "trampoline.c",
-                    ARCH + "instruction.c", TOP + "/src/attach/trampoline.c"], check=True)
+                    ARCH + "instruction.c", TOP + "/src/recorder/attach/trampoline.c"], check=True)
     subprocess.run(["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", program], check=True, timeout=60)
 
 

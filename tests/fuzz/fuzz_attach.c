@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/installed_client.h"
-#include "attach/locate.h"
-#include "attach/symbols_remote.h"
-#include "attach/trampoline.h"
-#include "reader/file_reader.h"
+#include "recorder/attach/installed_client.h"
+#include "recorder/attach/locate.h"
+#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/trampoline.h"
+#include "recorder/reader/file_reader.h"
 
 #define HEAD_BYTES 16u
 #define MEMORY_BYTES (1u << 13)

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/baseline_file.h"
 #include "fuzzing.h"
+#include "profile/compare/baseline_file.h"
 
 static void write_text(const struct baseline_file *file, char **text, size_t *length)
 {

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "symbols/breakpad.h"
+#include "profile/symbols/breakpad.h"
 
 #define NEAR 1024u
 #define ADDRESSES (NEAR + 64u)

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/baseline_file.h"
-#include "compare/budgets.h"
 #include "fuzzing.h"
+#include "profile/compare/baseline_file.h"
+#include "profile/compare/budgets.h"
 
 static void check_budget(const struct budget *budget)
 {

@@ -6,8 +6,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "daemon/cgroups/cgroup_files.h"
 #include "fuzzing.h"
+#include "recorder/cgroups/cgroup_files.h"
 #include "util/process_cgroup.h"
 
 static void check_mounts(char *text, struct cgroup_mounts *mounts)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interp/code_lines.h"
+#include "profile/interp/code_lines.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/session/heap_rules.h"
+#include "recorder/session/heap_rules.h"
 #include "trace/config/trace_config.h"
 
 static void check_round_trip(const struct heap_config *config)

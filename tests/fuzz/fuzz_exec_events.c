@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/processes/exec_events.h"
+#include "recorder/processes/exec_events.h"
 
 static void check_event(void *context, const struct exec_event *event)
 {

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/fleet_profile.h"
-#include "fleet/growth.h"
 #include "fuzzing.h"
+#include "production/fleet/fleet_profile.h"
+#include "production/fleet/growth.h"
 #include "profile_checks.h"
 
 static const uint8_t *input;

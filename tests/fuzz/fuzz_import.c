@@ -9,11 +9,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "export/pprof.h"
-#include "import/import.h"
 #include "profile/filter.h"
 #include "profile/folding.h"
+#include "profile/import/import.h"
 #include "profile_checks.h"
+#include "tools/export/pprof.h"
 
 static void check_dump(const struct profile *profile, const struct profile_heap *heap,
                        const struct profile_dump *dump)

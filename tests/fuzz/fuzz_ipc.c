@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "tracing/ipc/connection.h"
+#include "recorder/tracing/ipc/connection.h"
 #include "tracing_service.pb-c.h"
 #include "util/pass_descriptor.h"
 

@@ -12,10 +12,10 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "jit/code_ranges.h"
-#include "jit/jit_names.h"
-#include "jit/jitdump.h"
-#include "jit/perf_map.h"
+#include "recorder/jit/code_ranges.h"
+#include "recorder/jit/jit_names.h"
+#include "recorder/jit/jitdump.h"
+#include "recorder/jit/perf_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

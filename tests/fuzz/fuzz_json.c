@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/view/recording_arguments.h"
 #include "fuzzing.h"
+#include "tools/cli/view/recording_arguments.h"
+#include "tools/view/server/json_parse.h"
 #include "util/json.h"
-#include "view/server/json_parse.h"
 
 static void print_value(FILE *out, const struct json_value *value)
 {

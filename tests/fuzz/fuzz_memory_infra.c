@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "fuzzing.h"
-#include "import/import.h"
-#include "memory_infra/read.h"
+#include "profile/import/import.h"
+#include "profile/memory_infra/read.h"
 
 /* --- a hash of the reports --- */
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "memory_infra/symbolize_private.h"
+#include "profile/memory_infra/symbolize_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "fuzzing.h"
-#include "memory_infra/read.h"
-#include "memory_infra/write.h"
 #include "profile/builder/profile_read.h"
+#include "profile/memory_infra/read.h"
+#include "profile/memory_infra/write.h"
 
 /* The sums of one event's heaps, by their sites and by their allocators. */
 struct sums {

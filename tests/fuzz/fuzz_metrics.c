@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzzing.h"
-#include "metrics/render.h"
+#include "production/metrics/render.h"
 #include "util/utf8.h"
 
 #define PROCESSES_MAX 400u

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "fuzzing.h"
+#include "recorder/tracing/consumer/packet_writer.h"
 #include "trace/proto_cursor.h"
-#include "tracing/consumer/packet_writer.h"
 
 /* Check that a file consists of whole packets. Return their number. */
 static uint64_t count_packets(int fd, uint64_t bytes)

@@ -19,18 +19,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "attach/process.h"
-#include "attach/seccomp_filter.h"
 #include "client/modules/module_object.h"
 #include "client/system.h"
-#include "daemon/dump/memory_maps.h"
-#include "daemon/processes/access.h"
-#include "daemon/processes/other_profiler.h"
-#include "daemon/processes/process_info.h"
-#include "daemon/timeline/process_watch.h"
-#include "jit/code_ranges.h"
-#include "jit/jit_files.h"
-#include "symbols/live_files.h"
+#include "profile/symbols/live_files.h"
+#include "recorder/attach/process.h"
+#include "recorder/attach/seccomp_filter.h"
+#include "recorder/dump/memory_maps.h"
+#include "recorder/jit/code_ranges.h"
+#include "recorder/jit/jit_files.h"
+#include "recorder/processes/access.h"
+#include "recorder/processes/other_profiler.h"
+#include "recorder/processes/process_info.h"
+#include "recorder/timeline/process_watch.h"
 #include "util/process_files.h"
 
 /* The client reads its own maps by direct system calls. */

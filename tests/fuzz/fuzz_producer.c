@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "tracing/ipc/frame.h"
-#include "tracing/producer/service_link.h"
+#include "recorder/tracing/ipc/frame.h"
+#include "recorder/tracing/producer/service_link.h"
 #include "util/pass_descriptor.h"
 
 #define PAGE_BYTES 4096

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "reader/file_reader.h"
-#include "reader/handlers.h"
+#include "recorder/reader/file_reader.h"
+#include "recorder/reader/handlers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "deobfuscate/deobfuscate.h"
-#include "deobfuscate/proguard_map.h"
 #include "fuzzing.h"
 #include "pb_field_numbers.h"
 #include "profile/builder/profile_read.h"
+#include "profile/deobfuscate/deobfuscate.h"
+#include "profile/deobfuscate/proguard_map.h"
 #include "trace/proto_buffer.h"
 
 #define NAMES_MAX 64u

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "profile/builder/profile_read.h"
-#include "query/database.h"
+#include "tools/query/database.h"
 
 #define TEXT_BYTES_MAX 4096u
 #define ROWS_MAX 10000

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/walk/frame_step.h"
-#include "daemon/walk/rule_cache.h"
-#include "reader/file_reader.h"
+#include "recorder/reader/file_reader.h"
+#include "recorder/walk/frame_step.h"
+#include "recorder/walk/rule_cache.h"
 
 #define COUNT_MAX 64u
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a ring, into the reader, the ledger and the slices. The first byte describes the process: bit 0:
- * dead; the other bits: in how many pieces the rest arrives, so that a drain can find any prefix.
+ * Any bytes as a ring, into the reader, the ledger and the slices. The first byte describes the
+ * process: bit 0: dead; the other bits: in how many pieces the rest arrives, so that a drain can
+ * find any prefix.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/ledger/ledger.h"
-#include "daemon/ring/ring_reader.h"
-#include "daemon/session/slices.h"
-#include "daemon/walk/finish_walk.h"
+#include "recorder/ledger/ledger.h"
+#include "recorder/ring/ring_reader.h"
+#include "recorder/session/slices.h"
+#include "recorder/walk/finish_walk.h"
 
 #define DATA_BYTES (64u << 10)
 

@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/seccomp_filter.h"
+#include "recorder/attach/seccomp_filter.h"
 
 #define INSTRUCTIONS_MAX 64u
 #define INSTRUCTION_BYTES 7u

@@ -12,9 +12,9 @@
 #include <xxhash.h>
 
 #include "fuzzing.h"
-#include "sinks/credentials.h"
-#include "sinks/kinds.h"
-#include "sinks/spool_file.h"
+#include "production/sinks/credentials.h"
+#include "production/sinks/kinds.h"
+#include "production/sinks/spool_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/service/control.h"
+#include "recorder/service/control.h"
 #include "util/clock.h"
 
 #define CONNECTIONS 4

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/service/supervisor.h"
+#include "recorder/service/supervisor.h"
 #include "util/clock.h"
 #include "wire/control_page.h"
 #include "wire/request.h"

@@ -12,7 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "symbolize/symbol_cache.h"
+#include "profile/symbolize/symbol_cache.h"
 
 #define HEADER_BYTES 48u
 #define CHECKED_FROM 16u

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "symbols/debug_info.h"
-#include "symbols/elf_image.h"
-#include "symbols/symbols.h"
+#include "profile/symbols/debug_info.h"
+#include "profile/symbols/elf_image.h"
+#include "profile/symbols/symbols.h"
 
 #define ADDRESSES_MAX 2048u
 

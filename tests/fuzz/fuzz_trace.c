@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "export/collapsed.h"
-#include "export/pprof.h"
-#include "export/speedscope.h"
 #include "profile/builder/profile_read.h"
 #include "profile/grouping.h"
 #include "profile/stack_samples.h"
 #include "profile_checks.h"
+#include "tools/export/collapsed.h"
+#include "tools/export/pprof.h"
+#include "tools/export/speedscope.h"
 
 static void check_dump(const struct profile *profile, const struct pprof_file_names *names,
                        const struct profile_heap *heap, const struct profile_dump *dump)

@@ -12,8 +12,8 @@
  *
  * trampoline_inputs.c decides which instructions are run. A first run single-steps and checks each
  * instruction before its execution. An input is skipped if an instruction would access code, which
- * differs between the runs, or this program's own memory, which may change in between: only the data
- * is the same at the start of each run.
+ * differs between the runs, or this program's own memory, which may change in between: only the
+ * data is the same at the start of each run.
  *
  * Code and data are at separate low addresses. A filter refuses every system call from there. This
  * program is not built with AddressSanitizer, whose shadow would be within reach of the code.
@@ -34,7 +34,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "attach/trampoline.h"
+#include "recorder/attach/trampoline.h"
 #include "trampoline_inputs.h"
 
 #define NEAR_TRAMPOLINE UINT64_C(0x18000000)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "../unit/aarch64_machine.h"
-#include "attach/trampoline.h"
+#include "recorder/attach/trampoline.h"
 
 #define FUNCTION UINT64_C(0xffff80123450)
 #define HEAD_BYTES 2u

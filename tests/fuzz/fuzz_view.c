@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "fuzzing.h"
-#include "import/import.h"
-#include "view/answers/answers.h"
-#include "view/server/access.h"
-#include "view/server/perfetto.h"
+#include "profile/import/import.h"
+#include "tools/view/answers/answers.h"
+#include "tools/view/server/access.h"
+#include "tools/view/server/perfetto.h"
 
 #define LINES_MAX 40
 

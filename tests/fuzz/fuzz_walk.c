@@ -12,10 +12,10 @@
 
 #include <libelf.h>
 
-#include "daemon/walk/frame_step.h"
 #include "fuzzing.h"
-#include "reader/file_reader.h"
-#include "reader/handlers.h"
+#include "recorder/reader/file_reader.h"
+#include "recorder/reader/handlers.h"
+#include "recorder/walk/frame_step.h"
 
 #define WORDS 64u
 #define FRAMES_MAX 32u

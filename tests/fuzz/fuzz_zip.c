@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "fuzzing.h"
-#include "symbols/elf_source.h"
-#include "symbols/zip_archive.h"
+#include "profile/symbols/elf_source.h"
+#include "profile/symbols/zip_archive.h"
 
 #define OPENED_MAX 16u
 

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "attach/trampoline.h"
+#include "recorder/attach/trampoline.h"
 
 #define CODE UINT64_C(0x10000000)
 #define FUNCTION (CODE + 0x800)

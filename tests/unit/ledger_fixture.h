@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ledger/ledger.h"
+#include "recorder/ledger/ledger.h"
 
 #define FIXTURE_STACKS 40
 

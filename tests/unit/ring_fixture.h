@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ring/ring_reader.h"
+#include "recorder/ring/ring_reader.h"
 
 /* The records that the visitor saw. */
 static struct {

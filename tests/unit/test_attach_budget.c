@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/server/attach_budget.h"
+#include "recorder/server/attach_budget.h"
 
 #define BEGIN_US UINT64_C(5000000000)
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "sinks/backoff.h"
+#include "production/sinks/backoff.h"
 
 #define NOW_MS 1000000u
 

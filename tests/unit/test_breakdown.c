@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "explore/breakdown.h"
+#include "tools/explore/breakdown.h"
 
 #define FRAMES_MAX 32
 #define SITES_MAX 512

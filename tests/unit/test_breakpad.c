@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "symbols/breakpad.h"
-#include "symbols/breakpad_store.h"
+#include "profile/symbols/breakpad.h"
+#include "profile/symbols/breakpad_store.h"
 
 #define HEAD "MODULE Linux x86_64 0102030405060708090A0B0C0D0E0F100 demo\n"
 #define TEXT_BYTES 4096

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/cgroups/cgroup_watch.h"
+#include "recorder/cgroups/cgroup_watch.h"
 #include "trace/process_end.h"
 #include "util/process_files.h"
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/ledger/code_table.h"
-#include "interp/code_lines.h"
+#include "profile/interp/code_lines.h"
+#include "recorder/ledger/code_table.h"
 
 /* clang-format off */
 static const uint8_t table_9[] = {0, 1, 2, 127, 0, 24, 6, 128, 0, 233, 4, 127, 0, 25, 4, 1, 2, 1,

@@ -12,12 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/budgets.h"
-#include "compare/diff.h"
-#include "compare/estimates.h"
-#include "compare/matching.h"
-#include "compare/stack_pattern.h"
-#include "symbols/clones.h"
+#include "profile/compare/budgets.h"
+#include "profile/compare/diff.h"
+#include "profile/compare/estimates.h"
+#include "profile/compare/matching.h"
+#include "profile/compare/stack_pattern.h"
+#include "profile/symbols/clones.h"
 
 #define INTERVAL_BYTES 4096
 

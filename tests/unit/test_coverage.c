@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "compare/estimates.h"
-#include "daemon/ledger/ledger.h"
 #include "ledger_fixture.h"
+#include "profile/compare/estimates.h"
+#include "recorder/ledger/ledger.h"
 #include "wire/sampling.h"
 
 #define RUNS_DEFAULT (32u / FEWER_ROUNDS + 2)

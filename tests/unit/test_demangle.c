@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "symbols/demangle.h"
+#include "profile/symbols/demangle.h"
 
 static void assert_demangled(const char *name, const char *expected)
 {

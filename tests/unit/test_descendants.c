@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/processes/exec_events.h"
-#include "daemon/server/descendants.h"
+#include "recorder/processes/exec_events.h"
+#include "recorder/server/descendants.h"
 
 static struct server server;
 static struct session session;

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "daemon/processes/diagnosis.h"
-#include "daemon/processes/process_info.h"
-#include "daemon/processes/program.h"
+#include "recorder/processes/diagnosis.h"
+#include "recorder/processes/process_info.h"
+#include "recorder/processes/program.h"
 
 static char text[DIAGNOSIS_BYTES_MAX];
 

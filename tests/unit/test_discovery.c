@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/server/server.h"
-#include "daemon/server/target_discovery.h"
+#include "recorder/server/server.h"
+#include "recorder/server/target_discovery.h"
 
 #define PROCESSES 40
 #define EACH_US 5000

@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "daemon/dump/dump.h"
 #include "ledger_fixture.h"
 #include "profile/grouping.h"
 #include "profile/profile.h"
+#include "recorder/dump/dump.h"
 #include "trace_fixture.h"
 
 #define STACKS 20000u

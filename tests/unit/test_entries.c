@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "attach/entries.h"
-#include "attach/installed_client.h"
+#include "recorder/attach/entries.h"
+#include "recorder/attach/installed_client.h"
 
 #define IMAGE UINT64_C(0x10000000)
 #define ROOM (IMAGE + 0x10000)

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/processes/exec_events.h"
+#include "recorder/processes/exec_events.h"
 
 enum { EVENT_BYTES = 40, MESSAGE_BYTES = NLMSG_HDRLEN + sizeof(struct cn_msg) + EVENT_BYTES };
 

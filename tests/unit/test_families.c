@@ -19,9 +19,9 @@
 
 #include <cmocka.h>
 
-#include "attach/attempt.h"
-#include "attach/families.h"
-#include "attach/inject.h"
+#include "recorder/attach/attempt.h"
+#include "recorder/attach/families.h"
+#include "recorder/attach/inject.h"
 #include "util/process_files.h"
 
 /* --- of an executable --- */

@@ -18,9 +18,9 @@
 
 #include <cmocka.h>
 
-#include "reader/file_reader.h"
-#include "symbols/elf_image.h"
-#include "symbols/symbols.h"
+#include "profile/symbols/elf_image.h"
+#include "profile/symbols/symbols.h"
+#include "recorder/reader/file_reader.h"
 
 #define LIBRARY "/lib/x86_64-linux-gnu/libc.so.6"
 #define ADDRESSES 4000u

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/walk/finish_walk.h"
-#include "daemon/walk/frame_step.h"
+#include "recorder/walk/finish_walk.h"
+#include "recorder/walk/frame_step.h"
 
 #define STACK_WORDS 2048
 #define THEIRS_MAX 256

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/diff_pairs.h"
-#include "compare/growth.h"
-#include "compare/matching.h"
+#include "profile/compare/diff_pairs.h"
+#include "profile/compare/growth.h"
+#include "profile/compare/matching.h"
 
 /* --- lists --- */
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/session/heap_rules.h"
+#include "recorder/session/heap_rules.h"
 
 static struct ring_heaps rules;
 

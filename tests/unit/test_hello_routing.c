@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/service/hello_routing.h"
+#include "recorder/service/hello_routing.h"
 #include "util/clock.h"
 
 #define USER 1000u

@@ -11,10 +11,10 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "export/pprof.h"
-#include "import/import.h"
+#include "profile/import/import.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
+#include "tools/export/pprof.h"
 #include "trace_fixture.h"
 
 static struct profile *read_text(const char *text)

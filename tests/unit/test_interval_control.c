@@ -14,9 +14,9 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "continuous/budget_split.h"
-#include "continuous/cost_control.h"
-#include "continuous/interval_control.h"
+#include "production/continuous/budget_split.h"
+#include "production/continuous/cost_control.h"
+#include "production/continuous/interval_control.h"
 
 #define HOUR_S 3600
 #define HOURS 14

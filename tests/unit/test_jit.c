@@ -14,10 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "jit/code_ranges.h"
-#include "jit/jit_names.h"
-#include "jit/jitdump.h"
-#include "jit/perf_map.h"
+#include "recorder/jit/code_ranges.h"
+#include "recorder/jit/jit_names.h"
+#include "recorder/jit/jitdump.h"
+#include "recorder/jit/perf_map.h"
 
 static int file_of(const void *bytes, size_t length)
 {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "view/server/json_parse.h"
+#include "tools/view/server/json_parse.h"
 
 static int parse(struct json_document *document, const char *text)
 {

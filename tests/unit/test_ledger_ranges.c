@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/ledger/ledger.h"
+#include "recorder/ledger/ledger.h"
 
 enum { HEAP = 3, ONE = LEDGER_INTERVALS_OF_MALLOC, PAGE = 4096 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ledger's hash tables: they hold every key, and chosen keys do not collide. */
-#include "daemon/ledger/live_table.h"
 #include "ledger_fixture.h"
+#include "recorder/ledger/live_table.h"
 
 static void test_live_table_holds_what_was_put(void **state)
 {

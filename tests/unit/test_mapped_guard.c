@@ -17,8 +17,8 @@
 
 #include <cmocka.h>
 
-#include "symbols/debug_info.h"
-#include "symbols/mapped_guard.h"
+#include "profile/symbols/debug_info.h"
+#include "profile/symbols/mapped_guard.h"
 
 static int read_byte(void *context)
 {

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "import/import.h"
-#include "import/memory_infra/totals.h"
 #include "memory_infra_json.h"
+#include "profile/import/import.h"
+#include "profile/import/memory_infra/totals.h"
 
 static struct profile *read_profile(const char *json)
 {

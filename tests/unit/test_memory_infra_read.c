@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "memory_infra/read.h"
 #include "memory_infra_json.h"
+#include "profile/memory_infra/read.h"
 
 /* --- reports as text --- */
 

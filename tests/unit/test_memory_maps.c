@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The purposes of mappings, their sums, and the sizes that allocators report. */
-#include "daemon/dump/memory_maps.h"
+#include "recorder/dump/memory_maps.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -13,10 +13,10 @@
 
 #include <cmocka.h>
 
-#include "compare/rss.h"
-#include "daemon/dump/memory_watch.h"
-#include "daemon/dump/unexplained.h"
-#include "daemon/ledger/usable_size.h"
+#include "profile/compare/rss.h"
+#include "recorder/dump/memory_watch.h"
+#include "recorder/dump/unexplained.h"
+#include "recorder/ledger/usable_size.h"
 #include "util/clock.h"
 
 #define STACK_LIMIT ((8u << 20) + 4096)

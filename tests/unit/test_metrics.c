@@ -16,9 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "metrics/render.h"
-#include "metrics/server.h"
-#include "metrics/status_file.h"
+#include "production/metrics/render.h"
+#include "production/metrics/server.h"
+#include "production/metrics/status_file.h"
+#include "tools/cli/record/collector_file.h"
 
 static const struct collector_status empty = {
     .started_ns = 1000000000,
@@ -336,13 +337,13 @@ static void the_status_file_keeps_what_is_known(void **state)
     status.programs = &process.program;
     status.sinks = &sink;
     status.program_count = status.sink_count = 1;
-    assert_null(status_file_read(directory, &error));
+    assert_null(collector_file_read(directory, &error));
     assert_int_equal(error.code, -ENOENT);
     assert_int_equal(status_file_write(directory, &status, "", &error), 0);
-    snprintf(path, sizeof(path), "%s/" STATUS_FILE_NAME, directory);
+    snprintf(path, sizeof(path), "%s/" COLLECTOR_FILE_NAME, directory);
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
-    Heapprofd__CollectorStatus *read = status_file_read(directory, &error);
+    Heapprofd__CollectorStatus *read = collector_file_read(directory, &error);
     assert_non_null(read);
     assert_int_equal(read->pid, getpid());
     assert_false(read->has_gap_ms || read->has_cpu_seconds || read->has_memory_bytes);
@@ -360,7 +361,7 @@ static void the_status_file_keeps_what_is_known(void **state)
     int fd = open(path, O_WRONLY | O_TRUNC);
     assert_int_equal(write(fd, "\xff\xff\xff", 3), 3);
     close(fd);
-    assert_null(status_file_read(directory, &error));
+    assert_null(collector_file_read(directory, &error));
     assert_int_equal(error.code, -EBADMSG);
     status_file_remove(directory);
     assert_int_equal(rmdir(directory), 0);

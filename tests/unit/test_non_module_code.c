@@ -13,9 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/walk/non_module_code.h"
-#include "reader/file_reader.h"
-#include "reader/target_file.h"
+#include "recorder/reader/file_reader.h"
+#include "recorder/reader/target_file.h"
+#include "recorder/walk/non_module_code.h"
 
 #define PAGE 4096u
 

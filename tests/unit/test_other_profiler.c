@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/processes/other_profiler.h"
-#include "daemon/ring/ring_reader.h"
+#include "recorder/processes/other_profiler.h"
+#include "recorder/ring/ring_reader.h"
 #include "util/process_maps.h"
 #include "wire/ring.h"
 

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <zlib.h>
 
-#include "export/packed_file.h"
+#include "util/packed_file.h"
 
 /* Largest size that is packed at once. */
 #define KEPT_BYTES_MAX ((size_t)4 << 20)

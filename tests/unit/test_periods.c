@@ -13,11 +13,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "compare/estimates.h"
-#include "continuous/periods.h"
-#include "import/import.h"
+#include "production/continuous/periods.h"
+#include "production/sinks/period_pprof.h"
+#include "profile/compare/estimates.h"
+#include "profile/import/import.h"
 #include "profile/partial.h"
-#include "sinks/period_pprof.h"
 
 #define INTERVAL 65536
 #define ROWS 2

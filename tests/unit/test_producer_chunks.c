@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The producer's chunks (src/tracing/producer/shared_buffer.h) and the packets in them
+/* The producer's chunks (src/recorder/tracing/producer/shared_buffer.h) and the packets in them
  * (chunk_writer.h), read by a service of the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +16,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/sockets/daemon_client.h"
-#include "daemon/sockets/run_directory.h"
-#include "tracing/producer/chunk_writer.h"
-#include "tracing/producer/instance.h"
+#include "recorder/sockets/daemon_client.h"
+#include "recorder/sockets/run_directory.h"
+#include "recorder/tracing/producer/chunk_writer.h"
+#include "recorder/tracing/producer/instance.h"
 
 #define BUFFER_PAGES 8
 #define PACKETS_MAX 4096

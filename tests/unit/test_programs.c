@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <unistd.h>
 
-#include "continuous/programs.h"
+#include "production/continuous/programs.h"
 
 /* Make a program of this process's user, which has samples. */
 static struct program *begin_program(struct programs *programs, const char *name, double samples)

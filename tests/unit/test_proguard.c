@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "deobfuscate/deobfuscate.h"
-#include "deobfuscate/proguard_map.h"
+#include "profile/deobfuscate/deobfuscate.h"
+#include "profile/deobfuscate/proguard_map.h"
 #include "profile/java_frame.h"
 
 #define ENTRIES_MAX 16

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "profile/rollup.h"
-#include "query/database.h"
+#include "tools/query/database.h"
 #include "trace_fixture.h"
 
 #define STACKS 40

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges against a naive map of pages. */
-#include "daemon/ledger/ranges.h"
+#include "recorder/ledger/ranges.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "view/answers/readings.h"
+#include "tools/view/answers/readings.h"
 
 #define UNKNOWN PROFILE_UNKNOWN_BYTES
 #define POINT(time, rss)                                                                           \

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/service/event_log.h"
-#include "daemon/sockets/peer_socket.h"
-#include "daemon/sockets/rendezvous.h"
+#include "recorder/service/event_log.h"
+#include "recorder/sockets/peer_socket.h"
+#include "recorder/sockets/rendezvous.h"
 #include "util/clock.h"
 #include "util/pass_descriptor.h"
 

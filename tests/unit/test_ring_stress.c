@@ -20,7 +20,7 @@
 #include "client/sample/ring_commit.h"
 #include "client/sample/ring_writer.h"
 #include "client/sample/thread_slot.h"
-#include "daemon/ring/ring_reader.h"
+#include "recorder/ring/ring_reader.h"
 #include "util/clock.h"
 #include "wire/handshake.h"
 

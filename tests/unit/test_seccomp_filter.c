@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "attach/seccomp_filter.h"
+#include "recorder/attach/seccomp_filter.h"
 
 #define ARCHITECTURE 0xc000003eu
 #define OTHER_ARCHITECTURE 0x40000003u

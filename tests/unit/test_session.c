@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/server/server.h"
-#include "daemon/session/session_state.h"
+#include "recorder/server/server.h"
+#include "recorder/session/session_state.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
 #include "wire/barrier.h"

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/service/session_confine.h"
+#include "recorder/service/session_confine.h"
 #include "util/seccomp_program.h"
 
 /* Far more than are open. To try each number up to the limit takes long where that is high. */

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "attach/arch/processor.h"
-#include "attach/tracee.h"
+#include "recorder/attach/arch/processor.h"
+#include "recorder/attach/tracee.h"
 
 #define SIGRETURN UINT64_C(0x7f0012345678)
 #define WORDS 16u

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "daemon/session/slices.h"
 #include "pb_field_numbers.h"
+#include "recorder/session/slices.h"
 #include "trace/proto_cursor.h"
 #include "trace_fixture.h"
 #include "util/clock.h"

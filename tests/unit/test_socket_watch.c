@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tracing/producer/socket_watch.h"
+#include "recorder/tracing/producer/socket_watch.h"
 
 struct place {
     char directory[64], below[96], socket[128], other[128];

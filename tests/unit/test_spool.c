@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "sinks/spool.h"
-#include "sinks/spool_file.h"
+#include "production/sinks/spool.h"
+#include "production/sinks/spool_file.h"
 #include "util/write_all.h"
 
 static char path[64];

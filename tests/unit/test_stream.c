@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/ledger/ledger.h"
 #include "pb_field_numbers.h"
 #include "profile/profile.h"
+#include "recorder/ledger/ledger.h"
 #include "trace.pb-c.h"
 #include "trace/proto_buffer.h"
 #include "trace/read/trace_reader.h"

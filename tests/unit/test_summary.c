@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "print/summary.h"
 #include "profile/rollup.h"
+#include "tools/print/summary.h"
 #include "trace_fixture.h"
 
 #define INTERVAL UINT64_C(4096)

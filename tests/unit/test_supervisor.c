@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/server/attach_budget.h"
-#include "daemon/service/supervisor.h"
+#include "recorder/server/attach_budget.h"
+#include "recorder/service/supervisor.h"
 #include "util/clock.h"
 
 static struct supervisor supervisor = {.epoll = -1};

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "symbols/symbols.h"
+#include "profile/symbols/symbols.h"
 
 static const uint8_t no_build_id[1];
 

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "attach/symbols_remote.h"
+#include "recorder/attach/symbols_remote.h"
 
 #define HASH 0x2000
 #define STRINGS 0x3000

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "reader/target_file.h"
+#include "recorder/reader/target_file.h"
 #include "util/regular_file.h"
 #include "util/seccomp_program.h"
 

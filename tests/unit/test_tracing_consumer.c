@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "tracing/consumer/packet_writer.h"
-#include "tracing/consumer/session_config.h"
+#include "recorder/tracing/consumer/packet_writer.h"
+#include "recorder/tracing/consumer/session_config.h"
 
 struct trace {
     int fd;

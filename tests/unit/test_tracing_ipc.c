@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Frames and connections of Perfetto's IPC, against a peer that each test plays itself. */
-#include "tracing/ipc/connection.h"
+#include "recorder/tracing/ipc/connection.h"
 
 #include <endian.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tracing/ipc/frame.h"
+#include "recorder/tracing/ipc/frame.h"
 #include "util/clock.h"
 #include "util/pass_descriptor.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "attach/trampoline.h"
+#include "recorder/attach/trampoline.h"
 
 enum { AREA_BYTES = 65536, FUNCTION_AT = 0x1000, HOOK_AT = 0x4000, TRAMPOLINE_AT = 0x8000 };
 

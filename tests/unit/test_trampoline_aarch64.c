@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "aarch64_machine.h"
-#include "attach/trampoline.h"
+#include "recorder/attach/trampoline.h"
 
 #define FUNCTION UINT64_C(0xffff80123450)
 #define NEAR_HOOK (FUNCTION - 0x7000000)

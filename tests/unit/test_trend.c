@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "fleet/trend.h"
+#include "production/fleet/trend.h"
 
 #define NEAR 1e-9
 

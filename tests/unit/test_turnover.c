@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compare/turnover.h"
+#include "profile/compare/turnover.h"
 
 #define END_MS 20000u
 #define EACH 100.0 /* bytes of a block */

@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/import.h"
-#include "view/answers/table.h"
-#include "view/server/access.h"
-#include "view/server/perfetto.h"
+#include "profile/import/import.h"
+#include "tools/view/answers/table.h"
+#include "tools/view/server/access.h"
+#include "tools/view/server/perfetto.h"
 
 #define STACKS 80
 #define DEPTH_MAX 9

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "import/import.h"
-#include "view/answers/answers.h"
-#include "view/answers/details.h"
+#include "profile/import/import.h"
+#include "tools/view/answers/answers.h"
+#include "tools/view/answers/details.h"
 
 #define SITES 60
 #define DUMPS 3

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "print/format.h"
+#include "tools/print/format.h"
 
 static void limits_are_printed_with_their_value(void **state)
 {

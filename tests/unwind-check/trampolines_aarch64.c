@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "attach/trampoline.h"
+#include "recorder/attach/trampoline.h"
 
 #define AREA_BYTES 65536u
 #define TRAMPOLINE_AT 4096u

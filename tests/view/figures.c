@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "compare/estimate_change.h"
-#include "print/format.h"
+#include "profile/compare/estimate_change.h"
 #include "profile/confidence_interval.h"
+#include "tools/print/format.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -81,7 +81,8 @@ static void print_change(const struct profile_estimate *gained, const struct pro
                          unsigned interval, bool counts)
 {
     const struct change_parts both = {*gained, *lost};
-    const struct change_sampling sampling = {.gained_interval_bytes = interval, .lost_interval_bytes = interval};
+    const struct change_sampling sampling = {.gained_interval_bytes = interval,
+                                             .lost_interval_bytes = interval};
     const struct change_bounds bounds = {.gained_most = counts ? gained->count : gained->bytes,
                                          .lost_most = 0};
     struct change change = change_of(&both, counts, &sampling, &bounds, false);

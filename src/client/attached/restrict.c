@@ -3,7 +3,7 @@
  * A program that restricts its own system calls (seccomp, Syscall User Dispatch) may be killed for
  * one of the client's. So the hooks of prctl() and syscall() notice a restriction before it is in
  * force, and the client makes no system call from then on. The daemon finds a filter that was
- * installed in another way, but a moment later (daemon/session/target.c).
+ * installed in another way, but a moment later (recorder/session/target.c).
  */
 #include "client/attached/restrict.h"
 

@@ -2,7 +2,7 @@
 /*
  * A process that becomes a static program leaves this library behind. So the hooks of exec tell the
  * command's profiler in advance: it traces the process through the exec, and attaches to the new
- * program at its first instruction (attach/entry.h). Other programs are executed as ever.
+ * program at its first instruction (recorder/attach/entry.h). Other programs are executed as ever.
  *
  * In another root directory (chroot) the loader of a new program may not find this library, and
  * would say so on the program's standard error. There it is taken out of LD_PRELOAD. The profiler

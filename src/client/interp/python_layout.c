@@ -6,11 +6,11 @@
 
 #include "client/interp/python_layout.h"
 
-#include "interp/python_versions.h"
+#include "wire/python_versions.h"
 #include "wire/record.h"
 
-/* Until 3.11 the lock of the GIL is inside the runtime's state. Its two mutexes have 40 bytes each on
- * x86-64, and 48 with glibc on aarch64. */
+/* Until 3.11 the lock of the GIL is inside the runtime's state. Its two mutexes have 40 bytes each
+ * on x86-64, and 48 with glibc on aarch64. */
 #define GIL_BYTES (2 * (sizeof(pthread_mutex_t) - 40))
 
 static const struct python_layout layouts[] = {

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "profile/interpreter_frames.h"
-#include "symbols/demangle.h"
+#include "profile/symbols/demangle.h"
 #include "trace/frame_kind.h"
 #include "trace/read/trace_source.h"
 #include "util/array.h"

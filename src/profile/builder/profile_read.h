@@ -8,7 +8,7 @@
 #define HEAPPROFD_PROFILE_BUILDER_PROFILE_READ_H
 
 #include "profile/profile.h"
-#include "symbols/demangle.h"
+#include "profile/symbols/demangle.h"
 #include "util/error.h"
 
 struct profile_filter;

@@ -2,7 +2,7 @@
 /*
  * Which processes a session profiles, by their properties. A rule matches a process if, of each
  * property that its conditions name, one of the patterns matches, and none of the excluding ones
- * does. The first rule that matches counts. daemon/session/target_choice.h applies rules.
+ * does. The first rule that matches counts. recorder/session/target_choice.h applies rules.
  */
 #ifndef HEAPPROFD_TRACE_CONFIG_TARGET_RULES_H
 #define HEAPPROFD_TRACE_CONFIG_TARGET_RULES_H

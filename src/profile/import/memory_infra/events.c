@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events as they are read (state.h). An event names its process only at its end; its contents are
+ * kept aside until then.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/import/memory_infra/state.h"
+#include "util/array.h"
+
+void importing_problem(struct importing *importing, const struct error *problem)
+{
+    if (importing->problems++ == 0)
+        importing->problem = *problem;
+}
+
+static const char *text_of(struct importing *importing, struct memory_infra_text text)
+{
+    return builder_text(importing->builder, text.at, text.length);
+}
+
+static bool is(struct memory_infra_text text, const char *wanted)
+{
+    return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
+}
+
+/* The answer of a callback that may have run out of memory. */
+static int answer(struct importing *importing, int code)
+{
+    return code < 0 ? builder_fail(importing->builder) : importing->builder->error;
+}
+
+/* --- contents of events --- */
+
+static int on_problem(void *context, const struct error *problem)
+{
+    importing_problem(context, problem);
+    return 0;
+}
+
+static int on_string(void *context, uint64_t id, struct memory_infra_text text,
+                     struct memory_infra_range range)
+{
+    (void)range;
+    struct importing *importing = context;
+    uint32_t string = builder_string(importing->builder, text.at, text.length);
+    return answer(importing, stack_maps_add_string(&importing->event_maps, id, string));
+}
+
+static int on_node(void *context, const struct memory_infra_node *node)
+{
+    struct importing *importing = context;
+    importing->resolver.callsites_max++;
+    return answer(importing, stack_maps_add_node(&importing->event_maps, node));
+}
+
+static int on_type(void *context, uint64_t id, uint64_t name)
+{
+    struct importing *importing = context;
+    return answer(importing, stack_maps_add_type(&importing->event_maps, id, name));
+}
+
+static int add_part(struct importing *importing, const struct import_part *part)
+{
+    if (ARRAY_ADD(&importing->event_parts, &importing->event_part_count,
+                  &importing->event_part_capacity, *part) < 0)
+        return builder_fail(importing->builder);
+    return 0;
+}
+
+static int on_heap(void *context, const struct memory_infra_heap *heap)
+{
+    struct importing *importing = context;
+    struct import_part part = {
+        .name = builder_string(importing->builder, heap->name.at, heap->name.length),
+        .event = importing->events,
+        .offset = heap->begin,
+        .count = heap->count,
+    };
+    part.rows = reallocarray(NULL, heap->count + 1, sizeof(*part.rows));
+    if (part.rows == NULL || add_part(importing, &part) < 0) {
+        free(part.rows);
+        return builder_fail(importing->builder);
+    }
+    for (size_t i = 0; i < heap->count; i++)
+        part.rows[i] =
+            (struct import_row){heap->nodes[i], heap->types[i], heap->sizes[i], heap->counts[i]};
+    return importing->builder->error;
+}
+
+/* Version 1 has texts as keys of frames: number them. */
+static uint64_t number_of_key(struct importing *importing, struct memory_infra_text key)
+{
+    bool added;
+    if (key.length == 0)
+        return MEMORY_INFRA_NONE;
+    uint64_t number = intern_bytes(&importing->frame_keys, key.at, key.length, &added);
+    if (number == 0)
+        builder_fail(importing->builder);
+    return number;
+}
+
+static int on_frame(void *context, const struct memory_infra_frame *frame)
+{
+    struct importing *importing = context;
+    struct stack_maps *maps = &importing->event_v1;
+    uint32_t name = builder_string(importing->builder, frame->name.at, frame->name.length);
+    uint32_t file = builder_string(importing->builder, frame->file.at, frame->file.length);
+    struct memory_infra_node node = {
+        .id = number_of_key(importing, frame->id),
+        .name_sid = name,
+        .parent = number_of_key(importing, frame->parent),
+        .file_sid = file == 0 ? MEMORY_INFRA_NONE : file,
+        .line = frame->line,
+    };
+    if (node.id == MEMORY_INFRA_NONE)
+        return importing->builder->error;
+    importing->resolver.callsites_max++;
+    int code = stack_maps_add_string(maps, name, name);
+    if (code == 0 && file != 0)
+        code = stack_maps_add_string(maps, file, file);
+    if (code == 0)
+        code = stack_maps_add_node(maps, &node);
+    return answer(importing, code);
+}
+
+static int on_type_name(void *context, uint64_t id, struct memory_infra_text name)
+{
+    struct importing *importing = context;
+    uint32_t string = builder_string(importing->builder, name.at, name.length);
+    int code = stack_maps_add_string(&importing->event_v1, string, string);
+    if (code == 0)
+        code = stack_maps_add_type(&importing->event_v1, id, string);
+    return answer(importing, code);
+}
+
+static int on_entry(void *context, const struct memory_infra_entry *entry)
+{
+    struct importing *importing = context;
+    uint32_t name = builder_string(importing->builder, entry->heap.at, entry->heap.length);
+    struct import_part *last = importing->event_part_count == 0
+                                   ? NULL
+                                   : &importing->event_parts[importing->event_part_count - 1];
+    if (last == NULL || !last->v1 || last->name != name) {
+        struct import_part part = {.name = name, .v1 = true, .event = importing->events};
+        if (add_part(importing, &part) < 0)
+            return importing->builder->error;
+        importing->event_row_capacity = 0;
+        last = &importing->event_parts[importing->event_part_count - 1];
+    }
+    if (ARRAY_RESERVE(&last->rows, &importing->event_row_capacity, last->count, 1) < 0)
+        return builder_fail(importing->builder);
+    last->rows[last->count++] = (struct import_row){number_of_key(importing, entry->frame),
+                                                    entry->type, entry->size, entry->count};
+    return importing->builder->error;
+}
+
+static int on_region(void *context, const struct memory_infra_region *region)
+{
+    struct importing *importing = context;
+    const char *file = text_of(importing, region->file);
+    struct profile_smaps smaps = {
+        .path = file,
+        .file_name = "",
+        .module_debugid = text_of(importing, region->build_id),
+        .module_debug_path = text_of(importing, region->debug_path),
+        .size_kb = region->size / 1024,
+        .private_dirty_kb = region->private_dirty / 1024,
+        .swap_kb = region->swapped / 1024,
+        .start_address = region->start,
+        .module_timestamp = region->timestamp,
+        .private_clean_resident_kb = region->private_clean / 1024,
+        .shared_dirty_resident_kb = region->shared_dirty / 1024,
+        .shared_clean_resident_kb = region->shared_clean / 1024,
+        .proportional_resident_kb = region->proportional / 1024,
+        .protection_flags = region->protection,
+        .known = region->known | PROFILE_SMAPS_START,
+    };
+    bool nowhere = region->start >= MEMORY_INFRA_NOWHERE;
+    if (nowhere) {
+        smaps.start_address = 0;
+        smaps.known &= ~(uint32_t)PROFILE_SMAPS_START;
+    }
+    if (ARRAY_ADD(&importing->event_smaps, &importing->event_smaps_count,
+                  &importing->event_smaps_capacity, smaps) < 0)
+        return builder_fail(importing->builder);
+    return nowhere ? 0 : region_set_add(&importing->event_regions, importing->builder, region);
+}
+
+/* Chrome has renamed totals over time. */
+static int on_total(void *context, struct memory_infra_text name, double value)
+{
+    struct importing *importing = context;
+    if (is(name, "resident_set_bytes") || is(name, "resident_set_size")) {
+        importing->event_rss_bytes = value;
+        importing->event_has_totals = true;
+    } else if (is(name, "vm") || is(name, "vm_size")) {
+        importing->event_vm_bytes = value;
+    } else if (is(name, "private_footprint_bytes")) {
+        importing->event_footprint_bytes = value;
+    }
+    return import_reported_total(importing, name, value);
+}
+
+static int on_metadata(void *context, struct memory_infra_text key, struct memory_infra_text inner,
+                       struct memory_infra_text value)
+{
+    struct importing *importing = context;
+    return answer(importing, import_notes_take(importing, key, inner, value));
+}
+
+/* --- processes and dumps --- */
+
+/* IMPORT_NONE: no memory. */
+static uint32_t process_of(struct importing *importing, int64_t pid)
+{
+    uint32_t known = id_map_find(&importing->process_ids, (uint32_t)pid);
+    if (known != ID_MAP_NONE)
+        return known;
+    size_t used = importing->process_count;
+    if (ARRAY_RESERVE(&importing->processes, &importing->process_capacity, used, 1) < 0 ||
+        id_map_set(&importing->process_ids, (uint32_t)pid, (uint32_t)used) < 0) {
+        builder_fail(importing->builder);
+        return IMPORT_NONE;
+    }
+    importing->processes[importing->process_count++] = (struct import_process){
+        .pid = (int32_t)pid, .last_dump = IMPORT_NONE, .first_waiting = IMPORT_NONE};
+    return (uint32_t)used;
+}
+
+/* Find the dump of an id; an event without an id is a separate dump. */
+static uint32_t dump_of(struct importing *importing, const struct memory_infra_event *event)
+{
+    uint32_t id = builder_string(importing->builder, event->id.at, event->id.length);
+    uint32_t known = id == 0 ? ID_MAP_NONE : id_map_find(&importing->dump_ids, id);
+    if (known != ID_MAP_NONE)
+        return known;
+    size_t used = importing->dump_count;
+    if (ARRAY_RESERVE(&importing->dumps, &importing->dump_capacity, used, 1) < 0 ||
+        (id != 0 && id_map_set(&importing->dump_ids, id, (uint32_t)used) < 0)) {
+        builder_fail(importing->builder);
+        return IMPORT_NONE;
+    }
+    importing->dumps[importing->dump_count++] = (struct import_dump){id};
+    return (uint32_t)used;
+}
+
+static uint32_t process_dump_of(struct importing *importing, uint32_t dump, uint32_t process,
+                                const struct memory_infra_event *event)
+{
+    uint64_t key = (uint64_t)dump << 32 | process;
+    uint32_t known = id_map_find(&importing->process_dump_ids, key);
+    double ts_us = isfinite(event->ts_us) ? event->ts_us : 0;
+    if (known != ID_MAP_NONE) {
+        struct import_process_dump *process_dump = &importing->process_dumps[known];
+        process_dump->ts_us = ts_us < process_dump->ts_us ? ts_us : process_dump->ts_us;
+        return known;
+    }
+    size_t used = importing->process_dump_count;
+    if (ARRAY_RESERVE(&importing->process_dumps, &importing->process_dump_capacity, used, 1) < 0 ||
+        id_map_set(&importing->process_dump_ids, key, (uint32_t)used) < 0) {
+        builder_fail(importing->builder);
+        return IMPORT_NONE;
+    }
+    importing->process_dumps[importing->process_dump_count++] = (struct import_process_dump){
+        .dump = dump, .process = process, .before = IMPORT_NONE, .ts_us = ts_us};
+    return (uint32_t)used;
+}
+
+static void complain(struct importing *importing, const struct memory_infra_event *event,
+                     const char *what, const char *name)
+{
+    struct error problem;
+    error_set(&problem, -EBADMSG, "at byte %" PRIu64 ", in event %" PRIu64 ": %s%.100s",
+              event->range.begin, event->number, what, name);
+    importing_problem(importing, &problem);
+}
+
+/* --- the end of an event --- */
+
+/* Add the event's maps to the process's. Parts wait for maps that may come, but not if ids change
+ * their meaning: resolve them first. */
+static int merge_maps(struct importing *importing, uint32_t index, struct stack_maps *event_maps,
+                      bool v1)
+{
+    struct stack_maps *maps =
+        v1 ? &importing->processes[index].v1 : &importing->processes[index].maps;
+    if (!event_maps->any)
+        return 0;
+    enum stack_change change = stack_maps_compare(maps, event_maps);
+    if (change == STACK_UNCHANGED)
+        return 0;
+    if (change == STACK_REDEFINED && import_resolve_rest(importing, index) < 0)
+        return importing->builder->error;
+    if (change == STACK_REDEFINED)
+        stack_maps_forget_callsites(maps);
+    return answer(importing, stack_maps_merge(maps, event_maps));
+}
+
+static int take_regions(struct importing *importing, uint32_t index,
+                        const struct memory_infra_event *event)
+{
+    struct builder *builder = importing->builder;
+    struct import_process_dump *process_dump = &importing->process_dumps[index];
+    if (importing->event_smaps_count == 0)
+        return 0;
+    if (process_dump->has_regions) {
+        complain(importing, event, "this process has regions in this dump already", "");
+        return 0;
+    }
+    if (region_set_finish(&importing->event_regions, builder) < 0)
+        return builder->error;
+    process_dump->regions = importing->event_regions;
+    importing->event_regions = (struct region_set){0};
+    process_dump->has_regions = true;
+    process_dump->before = importing->processes[process_dump->process].last_dump;
+    if (process_dump->before != IMPORT_NONE &&
+        importing->process_dumps[process_dump->before].regions.code == process_dump->regions.code)
+        process_dump->before = importing->process_dumps[process_dump->before].before;
+    importing->processes[process_dump->process].last_dump = index;
+    uint32_t process = builder_process(builder, importing->processes[process_dump->process].pid);
+    struct profile *profile = builder->profile;
+    if (process == PROFILE_NONE ||
+        ARRAY_RESERVE(&profile->smaps, &builder->smaps_capacity, profile->smaps_count,
+                      importing->event_smaps_count) < 0)
+        return builder_fail(builder);
+    for (size_t i = 0; i < importing->event_smaps_count; i++) {
+        struct profile_smaps *smaps = &profile->smaps[profile->smaps_count++];
+        *smaps = importing->event_smaps[i];
+        smaps->process = process;
+        smaps->boottime_ns = import_nanoseconds(process_dump->ts_us);
+    }
+    return 0;
+}
+
+/* Append a waiting part to the list of its process. */
+static void await_part(struct importing *importing, uint32_t index)
+{
+    struct import_part *part = &importing->parts[index];
+    struct import_process *process =
+        &importing->processes[importing->process_dumps[part->process_dump].process];
+    if (part->resolved)
+        return;
+    if (process->first_waiting == IMPORT_NONE)
+        process->first_waiting = index;
+    else
+        importing->parts[process->last_waiting].next_waiting = index;
+    process->last_waiting = index;
+}
+
+/* A process has a heap once in a dump. Of an event with both versions, readers take version 1. */
+static int take_parts(struct importing *importing, uint32_t process_dump,
+                      const struct memory_infra_event *event)
+{
+    struct builder *builder = importing->builder;
+    for (int v1 = 1; v1 >= 0; v1--) {
+        for (size_t i = 0; i < importing->event_part_count && builder->error == 0; i++) {
+            struct import_part *part = &importing->event_parts[i];
+            uint64_t key = (uint64_t)process_dump << 32 | part->name;
+            if (part->v1 != (v1 == 1))
+                continue;
+            uint32_t known = id_map_find(&importing->part_ids, key);
+            if (known != ID_MAP_NONE) {
+                if (importing->parts[known].event != event->number)
+                    complain(importing, event, "this process has this heap in this dump already: ",
+                             builder->strings[part->name]);
+                continue;
+            }
+            if (ARRAY_RESERVE(&importing->parts, &importing->part_capacity, importing->part_count,
+                              1) < 0 ||
+                id_map_set(&importing->part_ids, key, (uint32_t)importing->part_count) < 0)
+                return builder_fail(builder);
+            part->process_dump = process_dump;
+            part->event = event->number;
+            part->offset = part->v1 ? event->range.begin : part->offset;
+            part->next_waiting = IMPORT_NONE;
+            importing->parts[importing->part_count++] = *part;
+            *part = (struct import_part){.v1 = part->v1};
+            import_resolve_part(importing, &importing->parts[importing->part_count - 1], false);
+            await_part(importing, (uint32_t)importing->part_count - 1);
+        }
+    }
+    return builder->error;
+}
+
+static int take_dump(struct importing *importing, uint32_t process,
+                     const struct memory_infra_event *event)
+{
+    importing->memory_dumps++;
+    uint32_t dump = dump_of(importing, event);
+    uint32_t index =
+        dump == IMPORT_NONE ? IMPORT_NONE : process_dump_of(importing, dump, process, event);
+    if (index == IMPORT_NONE || take_regions(importing, index, event) < 0)
+        return importing->builder->error;
+    struct import_process_dump *process_dump = &importing->process_dumps[index];
+    if (importing->event_has_totals && !process_dump->has_totals) {
+        process_dump->has_totals = true;
+        process_dump->rss_bytes = importing->event_rss_bytes;
+        process_dump->vm_bytes = importing->event_vm_bytes;
+        process_dump->footprint_bytes = importing->event_footprint_bytes;
+    }
+    if (import_take_reported(importing, index) < 0)
+        return importing->builder->error;
+    return take_parts(importing, index, event);
+}
+
+static int take_metadata_event(struct importing *importing, uint32_t index,
+                               const struct memory_infra_event *event)
+{
+    struct import_process *process = &importing->processes[index];
+    if (is(event->name, "process_name")) {
+        process->name = text_of(importing, event->argument_name);
+    } else if (is(event->name, "process_labels")) {
+        process->labels = text_of(importing, event->argument_labels);
+    } else if (is(event->name, "thread_name") && event->tid != INT64_MIN) {
+        if (ARRAY_RESERVE(&importing->threads, &importing->thread_capacity, importing->thread_count,
+                          1) < 0)
+            return builder_fail(importing->builder);
+        importing->threads[importing->thread_count++] = (struct import_thread){
+            process->pid, (int32_t)event->tid, text_of(importing, event->argument_name)};
+    }
+    return importing->builder->error;
+}
+
+static int take_event(struct importing *importing, const struct memory_infra_event *event)
+{
+    bool dump = event->has_dumps && (is(event->phase, "v") || is(event->phase, "V"));
+    bool metadata = is(event->phase, "M");
+    if (!dump && !metadata)
+        return 0;
+    if (event->pid == INT64_MIN) {
+        if (dump)
+            complain(importing, event, "a memory dump without a pid", "");
+        return 0;
+    }
+    uint32_t index = process_of(importing, event->pid);
+    if (index == IMPORT_NONE || merge_maps(importing, index, &importing->event_maps, false) < 0 ||
+        merge_maps(importing, index, &importing->event_v1, true) < 0)
+        return importing->builder->error;
+    return dump ? take_dump(importing, index, event) : take_metadata_event(importing, index, event);
+}
+
+void import_clear_event(struct importing *importing)
+{
+    stack_maps_clear(&importing->event_maps);
+    stack_maps_clear(&importing->event_v1);
+    importing->event_maps.of_event = importing->event_v1.of_event = true;
+    region_set_free(&importing->event_regions);
+    importing->event_regions = (struct region_set){0};
+    importing->event_smaps_count = importing->event_reported_count = 0;
+    for (size_t i = 0; i < importing->event_part_count; i++)
+        import_part_free(&importing->event_parts[i]);
+    importing->event_part_count = 0;
+    importing->event_has_totals = false;
+    importing->event_rss_bytes = importing->event_vm_bytes = importing->event_footprint_bytes = 0;
+}
+
+static int on_event_begin(void *context, uint64_t number, uint64_t offset)
+{
+    (void)number;
+    (void)offset;
+    import_clear_event(context);
+    return 0;
+}
+
+static int on_event_end(void *context, const struct memory_infra_event *event)
+{
+    struct importing *importing = context;
+    importing->events++;
+    if (!event->spoilt)
+        take_event(importing, event);
+    import_clear_event(importing);
+    return importing->builder->error;
+}
+
+const struct memory_infra_visitor import_visitor = {
+    .event_begin = on_event_begin,
+    .event_end = on_event_end,
+    .problem = on_problem,
+    .string = on_string,
+    .node = on_node,
+    .type = on_type,
+    .heap = on_heap,
+    .frame = on_frame,
+    .type_name = on_type_name,
+    .entry = on_entry,
+    .region = on_region,
+    .total = on_total,
+    .attribute = import_reported_attribute,
+    .metadata = on_metadata,
+};

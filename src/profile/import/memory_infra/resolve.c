@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Resolves rows, which have ids, to sites, which have callsites and types (state.h). A part waits
+ * until everything that it refers to is known: maps can be in a later event of the same dump or of
+ * an earlier one, and so can the regions of its addresses. The wait ends when one of its ids is
+ * redefined.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/import/heap_figures.h"
+#include "profile/import/memory_infra/state.h"
+
+#define BROKEN_STACK "[broken stack]"
+#define PRUNED "<other>"
+#define UNKNOWN_TYPE "[unknown]"
+
+/* Number of earlier dumps that are searched for an address. A hostile file has any number of them,
+ * each with other regions. */
+#define DUMPS_BACK_MAX 256u
+
+/* Find an address in the regions of its dump, else in earlier or later ones of the process. */
+static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
+{
+    struct importing *importing = context;
+    uint32_t at = importing->resolving_dump;
+    if (importing->process_dumps[at].has_regions) {
+        uint32_t mapping = region_set_find(&importing->process_dumps[at].regions,
+                                           importing->builder, address, rel_pc);
+        if (mapping != PROFILE_NONE)
+            return mapping;
+        at = importing->process_dumps[at].before;
+    } else {
+        at = importing->processes[importing->resolving_process].last_dump;
+    }
+    for (unsigned i = 0; i < DUMPS_BACK_MAX && at != IMPORT_NONE;
+         i++, at = importing->process_dumps[at].before) {
+        uint32_t mapping = region_set_find(&importing->process_dumps[at].regions,
+                                           importing->builder, address, rel_pc);
+        if (mapping != PROFILE_NONE)
+            return mapping;
+    }
+    return PROFILE_NONE;
+}
+
+/* Forget the callsites of nodes unless addresses still lead to the same places. */
+static void enter_dump(struct importing *importing, uint32_t process_dump)
+{
+    uint32_t index = importing->process_dumps[process_dump].process;
+    struct import_process *process = &importing->processes[index];
+    uint32_t with_regions =
+        importing->process_dumps[process_dump].has_regions ? process_dump : process->last_dump;
+    uint64_t code =
+        with_regions == IMPORT_NONE ? 0 : importing->process_dumps[with_regions].regions.code;
+    importing->resolver.find_address = find_address;
+    importing->resolver.context = importing;
+    importing->resolving_dump = process_dump;
+    if (importing->resolving_process == index && process->regions_code == code)
+        return;
+    importing->resolving_process = index;
+    if (process->regions_code != code) {
+        stack_maps_forget_callsites(&process->maps);
+        stack_maps_forget_callsites(&process->v1);
+    }
+    process->regions_code = code;
+}
+
+static void complain(struct importing *importing, const struct import_part *part, const char *text)
+{
+    struct error problem;
+    error_set(&problem, -EBADMSG, "at byte %" PRIu64 ", in event %" PRIu64 ", heap %.60s: %s",
+              part->offset, part->event, importing->builder->strings[part->name], text);
+    importing_problem(importing, &problem);
+}
+
+/* Return false if the type is in no map; *type is then 0. */
+static bool find_type(const struct importing *importing, struct stack_maps *maps, uint64_t id,
+                      uint32_t *type)
+{
+    bool found = stack_type(maps, id, type);
+    if (!found || strcmp(importing->builder->strings[*type], UNKNOWN_TYPE) == 0)
+        *type = 0;
+    return found;
+}
+
+/* Make a row's site. `last`: replace missing parts. Return false if something is not known yet. */
+static bool resolve_row(struct importing *importing, const struct import_part *part,
+                        const struct import_row *row, bool last, struct heap_site *site)
+{
+    struct import_process *process =
+        &importing->processes[importing->process_dumps[part->process_dump].process];
+    struct stack_maps *maps = part->v1 ? &process->v1 : &process->maps;
+    uint64_t missing = 0;
+    char text[200];
+    *site = (struct heap_site){PROFILE_NONE, TOTALS_ALL_TYPES, row->bytes, row->count};
+    if ((!part->v1 || row->type != MEMORY_INFRA_NONE) &&
+        !find_type(importing, maps, row->type, &site->type)) {
+        if (!last)
+            return false;
+        snprintf(text, sizeof(text), "type %" PRIu64 " is in no map", row->type);
+        complain(importing, part, text);
+    }
+    if (part->v1 && row->node == MEMORY_INFRA_NONE)
+        return true;
+    enum stack_status status =
+        stack_resolve(&importing->resolver, maps, row->node, &site->callsite, &missing);
+    if (status == STACK_FOUND)
+        return true;
+    if (!last && (status == STACK_NO_NODE || status == STACK_NO_STRING))
+        return false;
+    if (status == STACK_NO_MEMORY) {
+        builder_fail(importing->builder);
+        return true;
+    }
+    stack_status_describe(status, row->node, missing, text, sizeof(text));
+    complain(importing, part, text);
+    site->callsite = heap_figures_marker(importing->builder, BROKEN_STACK);
+    return true;
+}
+
+/* Version 1 has totals. If it has frames at all, memory without a frame was pruned. */
+static int subtract_callees(struct importing *importing, struct import_part *part)
+{
+    struct heap_site *selves;
+    size_t count;
+    bool frames = false;
+    int code = totals_to_selves(importing->builder->profile->callsites, part->sites, part->count,
+                                &selves, &count);
+    if (code == -E2BIG) {
+        complain(importing, part, "too many types of too many frames; it is left out");
+        part->count = 0;
+        return 0;
+    }
+    if (code < 0)
+        return builder_fail(importing->builder);
+    free(part->sites);
+    part->sites = selves;
+    part->count = count;
+    for (size_t i = 0; i < count; i++)
+        frames |= selves[i].callsite != PROFILE_NONE;
+    for (size_t i = 0; i < count; i++) {
+        if (selves[i].callsite == PROFILE_NONE)
+            selves[i].callsite =
+                heap_figures_marker(importing->builder, frames ? PRUNED : HEAP_FIGURES_NO_STACK);
+        if (selves[i].type == TOTALS_ALL_TYPES)
+            selves[i].type = 0;
+    }
+    return importing->builder->error;
+}
+
+int import_resolve_part(struct importing *importing, struct import_part *part, bool last)
+{
+    struct builder *builder = importing->builder;
+    if (part->resolved ||
+        (!last && (part->v1 || !importing->process_dumps[part->process_dump].has_regions)))
+        return 0;
+    enter_dump(importing, part->process_dump);
+    struct heap_site *sites = reallocarray(NULL, part->count + 1, sizeof(*sites));
+    if (sites == NULL)
+        return builder_fail(builder);
+    for (size_t i = 0; i < part->count && builder->error == 0; i++) {
+        if (!resolve_row(importing, part, &part->rows[i], last, &sites[i])) {
+            free(sites);
+            return 0;
+        }
+    }
+    free(part->rows);
+    part->rows = NULL;
+    part->sites = sites;
+    part->resolved = true;
+    return part->v1 && builder->error == 0 ? subtract_callees(importing, part) : builder->error;
+}
+
+int import_resolve_rest(struct importing *importing, uint32_t process)
+{
+    struct import_process *of = &importing->processes[process];
+    int code = 0;
+    if (process == IMPORT_NONE) {
+        for (size_t i = 0; i < importing->part_count && code == 0; i++)
+            code = import_resolve_part(importing, &importing->parts[i], true);
+        return code;
+    }
+    for (uint32_t i = of->first_waiting; i != IMPORT_NONE && code == 0;
+         i = importing->parts[i].next_waiting)
+        code = import_resolve_part(importing, &importing->parts[i], true);
+    of->first_waiting = IMPORT_NONE;
+    return code;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the reader's files: read.c feeds the bytes, read_walk.c follows the tokens, read_runs.c
+ * takes nodes and figures without tokens, read_values.c interprets the values. */
+#ifndef HEAPPROFD_PROFILE_MEMORY_INFRA_READ_PRIVATE_H
+#define HEAPPROFD_PROFILE_MEMORY_INFRA_READ_PRIVATE_H
+
+#include "profile/memory_infra/read.h"
+#include "profile/memory_infra/read_places.h"
+#include "util/json_scanner.h"
+
+#define PLACES_DEEP 16u /* deeper than any path through the table */
+
+/* Text that is kept until its object ends. */
+struct kept_text {
+    char *at;
+    size_t length, capacity;
+};
+
+/* A value as it is in the JSON. */
+enum value_kind { VALUE_NULL, VALUE_BOOL, VALUE_NUMBER, VALUE_TEXT };
+struct value {
+    enum value_kind kind;
+    struct memory_infra_text text; /* a number as it is written; a bool "true", "false" */
+};
+
+struct memory_infra_reader {
+    const struct memory_infra_visitor *visitor;
+    void *context;
+    struct json_scanner json;
+    int code; /* why reading ended; 0: it did not */
+    struct error failure;
+
+    uint64_t fed;      /* bytes before `piece` */
+    const char *piece; /* the bytes that are being read */
+    char *joined;      /* the begin of a token that spans pieces */
+    size_t joined_count, joined_capacity;
+    uint64_t mark;  /* length of a byte order mark, which the scanner does not get */
+    bool bare_list; /* number of events */
+    bool has_events;
+
+    uint8_t places[PLACES_DEEP];
+    unsigned depth;
+    unsigned skipped; /* open objects and lists within a skipped value */
+    const struct way *way;
+    struct kept_text keys[PLACES_DEEP]; /* the last key, in places with any key */
+
+    /* The event. */
+    struct memory_infra_event event;
+    uint64_t event_count;
+    bool in_event;
+    struct kept_text texts[FIELD_TEXTS];
+    uint64_t numbers[FIELDS];
+    bool present[FIELDS];
+
+    /* Its parts. */
+    uint64_t maps_begin, entry_begin, heap_begin; /* entry: a string or node of maps */
+    struct memory_infra_range strings;            /* the list of the maps */
+    struct memory_infra_range numbers_at[FIELDS]; /* of the numbers of a node */
+    struct column {
+        union {
+            uint64_t *ids;
+            double *values;
+        };
+        size_t count, capacity;
+    } columns[4];
+};
+
+/* The offset after the last token. */
+uint64_t reader_offset(const struct memory_infra_reader *reader);
+
+/* End the reading. Return 0. */
+int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int reader_out_of_memory(struct memory_infra_reader *reader);
+/* Report a problem of the event; `spoils`: its contents must not be used. Return 1 to continue, or
+ * 0. */
+int reader_complain(struct memory_infra_reader *reader, bool spoils, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Convert a visitor's result: 1 to continue, or 0. */
+int reader_answer(struct memory_infra_reader *reader, int code);
+
+int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
+                struct memory_infra_text text);
+
+/* Take a token. Return 1 to continue, or 0. */
+int reader_take_token(struct memory_infra_reader *reader, enum json_token token);
+/* Take as many nodes of a list, or figures of a column, as are written in the usual way. Return 1
+ * to continue, or 0. */
+int reader_take_runs(struct memory_infra_reader *reader);
+
+/* Called when a place is entered or left, and for a single value at the reader's way or in a list
+ * of values. */
+int reader_enter(struct memory_infra_reader *reader, enum place place);
+int reader_leave(struct memory_infra_reader *reader, enum place place);
+int reader_value(struct memory_infra_reader *reader, enum place place, const struct way *way,
+                 const struct value *value);
+
+/* read_numbers.c: false if it is not such a number. */
+bool number_read_double(struct memory_infra_text text, double *value);
+/* Read a whole number that is not negative, also 1e3 and 1.0. */
+bool number_read_whole(struct memory_infra_text text, uint64_t *value);
+/* Read a hexadecimal text; a JSON number is taken unchanged. */
+bool number_read_hex(const struct value *value, uint64_t *number);
+
+#endif

@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turn values of the JSON into calls of the visitor. An invalid number that figures depend on
+ * spoils its event; other malformed values (regions, totals, attributes) are left out with a
+ * problem.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "profile/memory_infra/read_private.h"
+#include "profile/profile.h"
+#include "util/array.h"
+
+#define VISIT(reader, call, ...)                                                                   \
+    ((reader)->visitor->call == NULL                                                               \
+         ? 1                                                                                       \
+         : reader_answer(reader, (reader)->visitor->call((reader)->context, __VA_ARGS__)))
+
+/* --- places --- */
+
+static int shown_length(struct memory_infra_text text)
+{
+    return text.length < 60 ? (int)text.length : 60;
+}
+
+/* "size" is "1f4", ... */
+static int complain_of_value(struct memory_infra_reader *reader, bool spoils, const char *name,
+                             const struct value *value, const char *wanted)
+{
+    const char *quote = value->kind == VALUE_TEXT ? "\"" : "";
+    return reader_complain(reader, spoils, "\"%.60s\" is %s%.*s%s, not %s", name, quote,
+                           shown_length(value->text), value->text.at, quote, wanted);
+}
+
+static struct memory_infra_text kept(const struct kept_text *kept_text)
+{
+    return (struct memory_infra_text){kept_text->length == 0 ? "" : kept_text->at,
+                                      kept_text->length};
+}
+
+static struct memory_infra_text text_of(const struct memory_infra_reader *reader, enum field field)
+{
+    return reader->present[field] ? kept(&reader->texts[field]) : (struct memory_infra_text){"", 0};
+}
+
+/* The name of a string or frame, without the escapes of frame_name.h. */
+static struct memory_infra_text name_of(const struct memory_infra_reader *reader, enum field field)
+{
+    return text_of(reader, reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : field);
+}
+
+/* Return the key that leads out of the place this many levels up; 0: this one. */
+static struct memory_infra_text key_above(const struct memory_infra_reader *reader, unsigned levels)
+{
+    return kept(&reader->keys[reader->depth - 1 - levels]);
+}
+
+static void forget(struct memory_infra_reader *reader, enum field first, enum field last)
+{
+    memset(reader->present + first, 0, (last - first + 1) * sizeof(*reader->present));
+}
+
+static int enter_event(struct memory_infra_reader *reader)
+{
+    forget(reader, FIELD_EVENT_NAME, FIELD_ARGUMENT_LABELS);
+    forget(reader, FIELD_PID, FIELD_TS);
+    reader->event = (struct memory_infra_event){
+        .number = reader->event_count++,
+        .range = {.begin = reader_offset(reader) - 1},
+        .pid = INT64_MIN,
+        .tid = INT64_MIN,
+        .ts_us = NAN,
+    };
+    reader->in_event = true;
+    return VISIT(reader, event_begin, reader->event.number, reader->event.range.begin);
+}
+
+/* Ranges cost time: they are for visitors of whole maps. */
+static void begin_entry(struct memory_infra_reader *reader)
+{
+    if (reader->visitor->maps == NULL)
+        return;
+    reader->entry_begin = reader_offset(reader) - 1;
+    memset(reader->numbers_at + FIELD_NAME_SID, 0,
+           (FIELD_LINE - FIELD_NAME_SID + 1) * sizeof(*reader->numbers_at));
+}
+
+static struct memory_infra_range entry_range(const struct memory_infra_reader *reader)
+{
+    if (reader->visitor->maps == NULL)
+        return (struct memory_infra_range){0};
+    return (struct memory_infra_range){reader->entry_begin, reader_offset(reader)};
+}
+
+int reader_enter(struct memory_infra_reader *reader, enum place place)
+{
+    switch (place) {
+    case PLACE_EVENTS:
+        reader->has_events = true;
+        break;
+    case PLACE_EVENT:
+        return enter_event(reader);
+    case PLACE_DUMPS:
+        reader->event.has_dumps = true;
+        break;
+    case PLACE_HEAPS_V2:
+        forget(reader, FIELD_VERSION, FIELD_VERSION);
+        break;
+    case PLACE_MAPS:
+        reader->maps_begin = reader_offset(reader) - 1;
+        reader->strings = (struct memory_infra_range){0};
+        break;
+    case PLACE_STRINGS:
+        reader->strings.begin = reader_offset(reader) - 1;
+        break;
+    case PLACE_STRING:
+    case PLACE_NODE:
+    case PLACE_TYPE:
+        begin_entry(reader);
+        forget(reader, FIELD_ID, FIELD_LINE);
+        forget(reader, FIELD_STRING, FIELD_REAL_NAME);
+        break;
+    case PLACE_V2_HEAP:
+        reader->heap_begin = reader_offset(reader) - 1;
+        for (size_t i = 0; i < 4; i++)
+            reader->columns[i].count = 0;
+        break;
+    case PLACE_REGION:
+        forget(reader, FIELD_PROTECTION, FIELD_SWAPPED);
+        forget(reader, FIELD_REGION_FILE, FIELD_REGION_DEBUG_PATH);
+        break;
+    case PLACE_ATTRIBUTE:
+        forget(reader, FIELD_ATTRIBUTE_TYPE, FIELD_ATTRIBUTE_VALUE);
+        break;
+    case PLACE_V1_ENTRY:
+        forget(reader, FIELD_ENTRY_FRAME, FIELD_ENTRY_COUNT);
+        break;
+    case PLACE_STACK_FRAME:
+        forget(reader, FIELD_FRAME_NAME, FIELD_FRAME_FILE);
+        forget(reader, FIELD_REAL_NAME, FIELD_REAL_NAME);
+        forget(reader, FIELD_LINE, FIELD_LINE);
+        break;
+    default:
+        break;
+    }
+    return 1;
+}
+
+static int leave_event(struct memory_infra_reader *reader)
+{
+    struct memory_infra_event *event = &reader->event;
+    event->range.end = reader_offset(reader);
+    event->name = text_of(reader, FIELD_EVENT_NAME);
+    event->phase = text_of(reader, FIELD_EVENT_PHASE);
+    event->id = text_of(reader, FIELD_EVENT_ID);
+    event->argument_name = text_of(reader, FIELD_ARGUMENT_NAME);
+    event->argument_labels = text_of(reader, FIELD_ARGUMENT_LABELS);
+    int go_on = VISIT(reader, event_end, event);
+    reader->in_event = false;
+    return go_on;
+}
+
+/* Check the required members of an entry of the maps. */
+static int complain_of_lack(struct memory_infra_reader *reader, const char *what)
+{
+    return reader_complain(reader, true, "%s without %s", what,
+                           reader->present[FIELD_ID] ? "a name (string, or name_sid)"
+                                                     : "a number for its id");
+}
+
+static int leave_string(struct memory_infra_reader *reader)
+{
+    if (!reader->present[FIELD_ID] || !reader->present[FIELD_STRING])
+        return complain_of_lack(reader, "a string");
+    return VISIT(reader, string, reader->numbers[FIELD_ID], name_of(reader, FIELD_STRING),
+                 entry_range(reader));
+}
+
+static int leave_node(struct memory_infra_reader *reader)
+{
+    const uint64_t *numbers = reader->numbers;
+    const bool *present = reader->present;
+    if (!present[FIELD_ID] || !present[FIELD_NAME_SID])
+        return complain_of_lack(reader, "a node");
+    struct memory_infra_node node = {
+        .id = numbers[FIELD_ID],
+        .name_sid = numbers[FIELD_NAME_SID],
+        .parent = present[FIELD_PARENT] ? numbers[FIELD_PARENT] : MEMORY_INFRA_NONE,
+        .file_sid = present[FIELD_FILE_SID] ? numbers[FIELD_FILE_SID] : MEMORY_INFRA_NONE,
+        .line = present[FIELD_LINE] && numbers[FIELD_LINE] <= UINT32_MAX
+                    ? (uint32_t)numbers[FIELD_LINE]
+                    : 0,
+        .range = entry_range(reader),
+        .name_sid_range = reader->numbers_at[FIELD_NAME_SID],
+        .parent_range = reader->numbers_at[FIELD_PARENT],
+        .file_sid_range = reader->numbers_at[FIELD_FILE_SID],
+        .line_range = reader->numbers_at[FIELD_LINE],
+    };
+    return VISIT(reader, node, &node);
+}
+
+static int leave_type(struct memory_infra_reader *reader)
+{
+    if (!reader->present[FIELD_ID] || !reader->present[FIELD_NAME_SID])
+        return complain_of_lack(reader, "a type");
+    return VISIT(reader, type, reader->numbers[FIELD_ID], reader->numbers[FIELD_NAME_SID]);
+}
+
+static int leave_v2_heap(struct memory_infra_reader *reader)
+{
+    const struct column *columns = reader->columns;
+    struct memory_infra_heap heap = {
+        .name = key_above(reader, 1),
+        .begin = reader->heap_begin,
+        .nodes = columns[0].ids,
+        .types = columns[1].ids,
+        .counts = columns[2].values,
+        .sizes = columns[3].values,
+        .count = columns[0].count,
+    };
+    for (size_t i = 1; i < 4; i++)
+        if (columns[i].count != heap.count)
+            return reader_complain(
+                reader, true, "the heap %.*s has %zu nodes, %zu types, %zu counts and %zu sizes",
+                shown_length(heap.name), heap.name.at, columns[0].count, columns[1].count,
+                columns[2].count, columns[3].count);
+    return VISIT(reader, heap, &heap);
+}
+
+static int leave_v1_entry(struct memory_infra_reader *reader)
+{
+    const bool *present = reader->present;
+    struct memory_infra_entry entry = {
+        .heap = key_above(reader, 3),
+        .frame = text_of(reader, FIELD_ENTRY_FRAME),
+        .type = present[FIELD_ENTRY_TYPE] ? reader->numbers[FIELD_ENTRY_TYPE] : MEMORY_INFRA_NONE,
+        .size = present[FIELD_ENTRY_SIZE] ? (double)reader->numbers[FIELD_ENTRY_SIZE] : 0,
+        .count = present[FIELD_ENTRY_COUNT] ? (double)reader->numbers[FIELD_ENTRY_COUNT] : 0,
+    };
+    if (!present[FIELD_ENTRY_SIZE])
+        return reader_complain(reader, true, "an entry of the heap %.*s without a size",
+                               shown_length(entry.heap), entry.heap.at);
+    return VISIT(reader, entry, &entry);
+}
+
+static int leave_stack_frame(struct memory_infra_reader *reader)
+{
+    struct memory_infra_frame frame = {
+        .id = key_above(reader, 1),
+        .name = name_of(reader, FIELD_FRAME_NAME),
+        .parent = text_of(reader, FIELD_FRAME_PARENT),
+        .file = text_of(reader, FIELD_FRAME_FILE),
+        .line = reader->present[FIELD_LINE] && reader->numbers[FIELD_LINE] <= UINT32_MAX
+                    ? (uint32_t)reader->numbers[FIELD_LINE]
+                    : 0,
+    };
+    return VISIT(reader, frame, &frame);
+}
+
+static uint64_t number_of(const struct memory_infra_reader *reader, enum field field)
+{
+    return reader->present[field] ? reader->numbers[field] : 0;
+}
+
+/* The byte counts of a region in the file. */
+static uint32_t known_byte_counts(const struct memory_infra_reader *reader)
+{
+    static const struct {
+        enum field field;
+        enum profile_smaps_known known;
+    } kinds[] = {
+        {FIELD_PROPORTIONAL, PROFILE_SMAPS_PROPORTIONAL},
+        {FIELD_PRIVATE_DIRTY, PROFILE_SMAPS_PRIVATE_DIRTY},
+        {FIELD_PRIVATE_CLEAN, PROFILE_SMAPS_PRIVATE_CLEAN},
+        {FIELD_SHARED_DIRTY, PROFILE_SMAPS_SHARED_DIRTY},
+        {FIELD_SHARED_CLEAN, PROFILE_SMAPS_SHARED_CLEAN},
+        {FIELD_SWAPPED, PROFILE_SMAPS_SWAP},
+    };
+    uint32_t known = 0;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        if (reader->present[kinds[i].field])
+            known |= kinds[i].known;
+    return known;
+}
+
+static int leave_region(struct memory_infra_reader *reader)
+{
+    if (!reader->present[FIELD_REGION_START] || !reader->present[FIELD_REGION_SIZE])
+        return reader_complain(reader, false, "a region without a start (sa) or a size (sz)");
+    struct memory_infra_text build_id = text_of(reader, FIELD_REGION_BUILD_ID);
+    for (size_t i = 0; i < build_id.length; i++) {
+        char *c = &reader->texts[FIELD_REGION_BUILD_ID].at[i];
+        *c = *c >= 'A' && *c <= 'Z' ? (char)(*c | 0x20) : *c;
+    }
+    struct memory_infra_region region = {
+        .start = number_of(reader, FIELD_REGION_START),
+        .size = number_of(reader, FIELD_REGION_SIZE),
+        .file_offset = number_of(reader, FIELD_REGION_OFFSET),
+        .has_file_offset = reader->present[FIELD_REGION_OFFSET],
+        .load_bias = number_of(reader, FIELD_REGION_BIAS),
+        .protection = (uint32_t)number_of(reader, FIELD_PROTECTION),
+        .file = text_of(reader, FIELD_REGION_FILE),
+        .build_id = build_id,
+        .debug_path = text_of(reader, FIELD_REGION_DEBUG_PATH),
+        .timestamp = number_of(reader, FIELD_REGION_TIMESTAMP),
+        .proportional = number_of(reader, FIELD_PROPORTIONAL),
+        .private_dirty = number_of(reader, FIELD_PRIVATE_DIRTY),
+        .private_clean = number_of(reader, FIELD_PRIVATE_CLEAN),
+        .shared_dirty = number_of(reader, FIELD_SHARED_DIRTY),
+        .shared_clean = number_of(reader, FIELD_SHARED_CLEAN),
+        .swapped = number_of(reader, FIELD_SWAPPED),
+        .known = known_byte_counts(reader),
+    };
+    return VISIT(reader, region, &region);
+}
+
+static int leave_attribute(struct memory_infra_reader *reader)
+{
+    struct memory_infra_text type = text_of(reader, FIELD_ATTRIBUTE_TYPE);
+    struct memory_infra_attribute attribute = {
+        .allocator = key_above(reader, 3),
+        .name = key_above(reader, 1),
+        .units = text_of(reader, FIELD_ATTRIBUTE_UNITS),
+        .scalar = type.length == 6 && memcmp(type.at, "scalar", 6) == 0,
+        .text = text_of(reader, FIELD_ATTRIBUTE_VALUE),
+    };
+    struct value value = {(enum value_kind)reader->numbers[FIELD_ATTRIBUTE_VALUE], attribute.text};
+    uint64_t number;
+    if (!reader->present[FIELD_ATTRIBUTE_VALUE])
+        return 1;
+    if (attribute.scalar && number_read_hex(&value, &number))
+        attribute.value = (double)number;
+    else if (attribute.scalar &&
+             (value.kind != VALUE_NUMBER || !number_read_double(value.text, &attribute.value)))
+        return complain_of_value(reader, false, "value", &value, "a hexadecimal number");
+    return VISIT(reader, attribute, &attribute);
+}
+
+int reader_leave(struct memory_infra_reader *reader, enum place place)
+{
+    uint64_t offset = reader_offset(reader);
+    switch (place) {
+    case PLACE_EVENT:
+        return leave_event(reader);
+    case PLACE_HEAPS_V2:
+        return reader->present[FIELD_VERSION]
+                   ? 1
+                   : reader_complain(reader, true,
+                                     "heaps_v2 without a version: only 1 is supported");
+    case PLACE_MAPS:
+        return VISIT(reader, maps, (struct memory_infra_range){reader->maps_begin, offset},
+                     reader->strings);
+    case PLACE_STRINGS:
+        reader->strings.end = offset;
+        return 1;
+    case PLACE_STRING:
+        return leave_string(reader);
+    case PLACE_NODE:
+        return leave_node(reader);
+    case PLACE_TYPE:
+        return leave_type(reader);
+    case PLACE_V2_HEAP:
+        return leave_v2_heap(reader);
+    case PLACE_V1_ENTRY:
+        return leave_v1_entry(reader);
+    case PLACE_STACK_FRAME:
+        return leave_stack_frame(reader);
+    case PLACE_REGION:
+        return leave_region(reader);
+    case PLACE_ATTRIBUTE:
+        return leave_attribute(reader);
+    default:
+        return 1;
+    }
+}
+
+/* --- values --- */
+
+static int take_column(struct memory_infra_reader *reader, enum place place,
+                       const struct value *value)
+{
+    static const char *const names[] = {"nodes", "types", "counts", "sizes"};
+    size_t index = place - PLACE_COLUMN_NODES;
+    struct column *column = &reader->columns[index];
+    if (ARRAY_RESERVE(&column->ids, &column->capacity, column->count, 1) < 0)
+        return reader_out_of_memory(reader);
+    if (place <= PLACE_COLUMN_TYPES) {
+        if (value->kind != VALUE_NUMBER ||
+            !number_read_whole(value->text, &column->ids[column->count]))
+            return complain_of_value(reader, true, names[index], value, "the number of an id");
+    } else {
+        double *into = &column->values[column->count];
+        if (value->kind != VALUE_NUMBER || !number_read_double(value->text, into) || !(*into >= 0))
+            return complain_of_value(reader, true, names[index], value,
+                                     "a number from 0 on, not a string");
+    }
+    column->count++;
+    return 1;
+}
+
+static int take_text(struct memory_infra_reader *reader, const struct way *way,
+                     const struct value *value)
+{
+    enum field field = way->field;
+    if (value->kind == VALUE_NULL)
+        return 1;
+    if (field == FIELD_STRING && value->kind != VALUE_TEXT)
+        return complain_of_value(reader, true, way->key, value, "a text");
+    if (field == FIELD_ENTRY_SIZE || field == FIELD_ENTRY_COUNT) {
+        if (!number_read_hex(value, &reader->numbers[field]))
+            return complain_of_value(reader, true, way->key, value, "a hexadecimal number");
+    } else if (field == FIELD_ENTRY_TYPE) {
+        if (!number_read_whole(value->text, &reader->numbers[field]))
+            return complain_of_value(reader, true, way->key, value, "the number of a type");
+    } else {
+        reader->numbers[field] = value->kind;
+        if (!reader_keep(reader, &reader->texts[field], value->text))
+            return 0;
+    }
+    reader->present[field] = true;
+    return 1;
+}
+
+/* Return a process or a thread id. INT64_MIN: malformed. */
+static int64_t read_pid(const struct value *value)
+{
+    double number;
+    bool is_number = value->kind == VALUE_NUMBER && number_read_double(value->text, &number);
+    return is_number && number >= INT32_MIN && number <= UINT32_MAX && number == floor(number)
+               ? (int64_t)number
+               : INT64_MIN;
+}
+
+static int take_version(struct memory_infra_reader *reader, const struct value *value)
+{
+    double version;
+    if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &version) || version != 1)
+        return reader_complain(reader, true, "heaps_v2 of version %.*s: only 1 is supported",
+                               shown_length(value->text), value->text.at);
+    reader->present[FIELD_VERSION] = true;
+    return 1;
+}
+
+/* Note the position of a node's number; also of a null, which counts as missing. */
+static void note_number(struct memory_infra_reader *reader, enum place place, enum field field,
+                        const struct value *value)
+{
+    if (place != PLACE_NODE || reader->visitor->maps == NULL)
+        return;
+    uint64_t end = reader_offset(reader);
+    reader->numbers_at[field] = (struct memory_infra_range){end - value->text.length, end};
+}
+
+static int take_number(struct memory_infra_reader *reader, enum place place, const struct way *way,
+                       const struct value *value)
+{
+    enum field field = way->field;
+    bool needed = field >= FIELD_ID && field <= FIELD_FILE_SID;
+    if (value->kind == VALUE_NULL) {
+        note_number(reader, place, field, value);
+        return 1;
+    }
+    bool hex = field >= FIELD_REGION_START && field <= FIELD_SWAPPED;
+    if (hex ? !number_read_hex(value, &reader->numbers[field])
+            : value->kind != VALUE_NUMBER ||
+                  !number_read_whole(value->text, &reader->numbers[field]))
+        return complain_of_value(reader, needed, way->key, value,
+                                 hex ? "a hexadecimal number" : "a whole number");
+    note_number(reader, place, field, value);
+    reader->present[field] = true;
+    return 1;
+}
+
+static int take_total(struct memory_infra_reader *reader, const struct value *value)
+{
+    uint64_t number = value->kind == VALUE_BOOL && value->text.length == 4;
+    char name[61];
+    if (value->kind == VALUE_NULL)
+        return 1;
+    if (value->kind != VALUE_BOOL && !number_read_hex(value, &number)) {
+        struct memory_infra_text key = key_above(reader, 0);
+        snprintf(name, sizeof(name), "%.*s", shown_length(key), key.at);
+        return complain_of_value(reader, false, name, value, "a hexadecimal number");
+    }
+    return VISIT(reader, total, key_above(reader, 0), (double)number);
+}
+
+static int take_type_name(struct memory_infra_reader *reader, const struct value *value)
+{
+    uint64_t id;
+    if (value->kind != VALUE_TEXT)
+        return 1;
+    if (!number_read_whole(key_above(reader, 0), &id))
+        return reader_complain(reader, true, "typeNames has \"%.*s\", which is not a number",
+                               shown_length(key_above(reader, 0)), key_above(reader, 0).at);
+    return VISIT(reader, type_name, id, value->text);
+}
+
+static int take_metadata(struct memory_infra_reader *reader, enum place place,
+                         const struct value *value)
+{
+    struct memory_infra_text none = {"", 0};
+    bool inner = place == PLACE_METADATA_INNER;
+    return VISIT(reader, metadata, key_above(reader, inner), inner ? key_above(reader, 0) : none,
+                 value->text);
+}
+
+int reader_value(struct memory_infra_reader *reader, enum place place, const struct way *way,
+                 const struct value *value)
+{
+    if (place >= PLACE_COLUMN_NODES && place <= PLACE_COLUMN_SIZES)
+        return take_column(reader, place, value);
+    if (way->field < FIELD_TEXTS)
+        return take_text(reader, way, value);
+    switch (way->field) {
+    case FIELD_PID:
+        reader->event.pid = read_pid(value);
+        return 1;
+    case FIELD_TID:
+        reader->event.tid = read_pid(value);
+        return 1;
+    case FIELD_TS:
+        if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &reader->event.ts_us))
+            reader->event.ts_us = NAN;
+        return 1;
+    case FIELD_VERSION:
+        return take_version(reader, value);
+    case FIELD_TOTAL:
+        return take_total(reader, value);
+    case FIELD_TYPE_NAME:
+        return take_type_name(reader, value);
+    case FIELD_METADATA:
+        return take_metadata(reader, place, value);
+    default:
+        return take_number(reader, place, way, value);
+    }
+}

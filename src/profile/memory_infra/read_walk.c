@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Follow the tokens of the JSON through the table of places, which defines the meaning of values.
+ */
+#include <string.h>
+
+#include "profile/memory_infra/read_private.h"
+
+/* Return the way of a value that begins here. NULL: none. */
+static const struct way *way_here(const struct memory_infra_reader *reader)
+{
+    static const struct way file_way = {NULL, 0, PLACE_FILE, FIELD_NONE};
+    if (reader->depth == 0)
+        return &file_way;
+    const struct place_rule *rule = &place_rules[reader->places[reader->depth - 1]];
+    return rule->list ? &rule->element : reader->way;
+}
+
+static enum place place_here(const struct memory_infra_reader *reader)
+{
+    return reader->depth == 0 ? PLACE_NONE : reader->places[reader->depth - 1];
+}
+
+/* Report a value of the wrong kind. `args` of events other than memory dumps can be anything. */
+static int complain_of_kind(struct memory_infra_reader *reader, const char *is)
+{
+    enum place place = place_here(reader);
+    const struct way *way = way_here(reader);
+    if (reader->event.spoilt || way == NULL)
+        return 1;
+    if (!reader->in_event) {
+        if (place == PLACE_FILE && way->place == PLACE_EVENTS)
+            return reader_stop(reader, -EBADMSG, "traceEvents is %s, not a list", is);
+        return 1;
+    }
+    if (place < PLACE_DUMPS)
+        return 1;
+    if (way->key != NULL)
+        return reader_complain(reader, true, "\"%s\" is %s", way->key, is);
+    return reader_complain(reader, true, "%s is %s",
+                           place_rules[place].list ? "an element of a list" : "a value", is);
+}
+
+static int on_value(struct memory_infra_reader *reader, enum value_kind kind,
+                    struct memory_infra_text text)
+{
+    static const char *const names[] = {[VALUE_NULL] = "null",
+                                        [VALUE_BOOL] = "true or false",
+                                        [VALUE_NUMBER] = "a number",
+                                        [VALUE_TEXT] = "a text"};
+    struct value value = {kind, text};
+    if (reader->skipped > 0)
+        return 1;
+    if (reader->depth == 0)
+        return reader_stop(reader, -EBADMSG, "the file is %s, not an object or list", names[kind]);
+    enum place place = place_here(reader);
+    const struct way *way = way_here(reader);
+    if (reader->in_event && reader->event.spoilt && place != PLACE_EVENT)
+        return 1;
+    bool column = place >= PLACE_COLUMN_NODES && place <= PLACE_COLUMN_SIZES;
+    if (!column && (way == NULL || way->field == FIELD_NONE))
+        return way == NULL || way->place == PLACE_NONE || kind == VALUE_NULL
+                   ? 1
+                   : complain_of_kind(reader, names[kind]);
+    return reader_value(reader, place, way, &value);
+}
+
+/* Find a key among a place's ways. */
+static const struct way *find_way(const struct way *way, struct memory_infra_text key)
+{
+    for (; way->key != NULL; way++)
+        if (way->length == key.length && way->key[0] == key.at[0] &&
+            memcmp(way->key, key.at, key.length) == 0)
+            break;
+    return way;
+}
+
+static int on_key(struct memory_infra_reader *reader, struct memory_infra_text key)
+{
+    if (reader->skipped > 0)
+        return 1;
+    enum place place = place_here(reader);
+    const struct way *way = find_way(place_rules[place].ways, key);
+    reader->way = way;
+    if (reader->in_event && reader->event.spoilt && place != PLACE_EVENT)
+        reader->way = NULL;
+    if (way->key != NULL || (way->place == PLACE_NONE && way->field == FIELD_NONE))
+        return 1;
+    return reader_keep(reader, &reader->keys[reader->depth - 1], key);
+}
+
+static int on_begin(struct memory_infra_reader *reader, bool list)
+{
+    if (reader->skipped > 0 || (reader->in_event && reader->event.spoilt)) {
+        reader->skipped++;
+        return 1;
+    }
+    const struct way *way = way_here(reader);
+    enum place next = way == NULL ? PLACE_NONE : way->place;
+    if (reader->depth == 0 && list) {
+        next = PLACE_EVENTS;
+        reader->bare_list = true;
+    }
+    if (next == PLACE_NONE || place_rules[next].list != list) {
+        /* A column has no key: its place shows that this is wrong. */
+        enum place place = place_here(reader);
+        bool wrong = next != PLACE_NONE || (way != NULL && way->field >= FIELD_TEXTS) ||
+                     (place >= PLACE_COLUMN_NODES && place <= PLACE_COLUMN_SIZES);
+        reader->skipped = 1;
+        return wrong ? complain_of_kind(reader, list ? "a list" : "an object") : 1;
+    }
+    reader->places[reader->depth++] = (uint8_t)next;
+    reader->way = NULL;
+    return reader_enter(reader, next);
+}
+
+static int on_end(struct memory_infra_reader *reader)
+{
+    if (reader->skipped > 0) {
+        reader->skipped--;
+        return 1;
+    }
+    enum place place = place_here(reader);
+    int go_on = 1;
+    if (place == PLACE_EVENT || !(reader->in_event && reader->event.spoilt))
+        go_on = reader_leave(reader, place);
+    reader->depth--;
+    reader->way = NULL;
+    return go_on;
+}
+
+int reader_take_token(struct memory_infra_reader *reader, enum json_token token)
+{
+    const struct json_scanner *json = &reader->json;
+    const struct memory_infra_text text = {json->text, json->length};
+    switch (token) {
+    case JSON_KEY:
+        return on_key(reader, text);
+    case JSON_NUMBER:
+        return on_value(reader, VALUE_NUMBER, text);
+    case JSON_TEXT:
+        return on_value(reader, VALUE_TEXT, text);
+    case JSON_OBJECT:
+        return on_begin(reader, false);
+    case JSON_LIST:
+        return on_begin(reader, true);
+    case JSON_CLOSE:
+        return on_end(reader);
+    case JSON_NULL:
+        return on_value(reader, VALUE_NULL, (struct memory_infra_text){"null", 4});
+    case JSON_FALSE:
+        return on_value(reader, VALUE_BOOL, (struct memory_infra_text){"false", 5});
+    case JSON_TRUE:
+        return on_value(reader, VALUE_BOOL, (struct memory_infra_text){"true", 4});
+    case JSON_TOO_DEEP:
+        return reader_stop(reader, -EBADMSG, "objects and lists deeper than %u", JSON_DEPTH_MAX);
+    case JSON_TOO_LONG:
+        return reader_stop(reader, -EBADMSG,
+                           "a text of more than %u MiB, or a number of more than "
+                           "%u digits",
+                           JSON_TEXT_BYTES_MAX >> 20, JSON_NUMBER_BYTES_MAX);
+    case JSON_NO_MEMORY:
+        return reader_out_of_memory(reader);
+    case JSON_BROKEN:
+        return reader_stop(reader, -EBADMSG, "this is not JSON: %s", json->error);
+    case JSON_MORE:
+        break;
+    }
+    return 0;
+}

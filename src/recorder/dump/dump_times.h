@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* When what is live was allocated, by the ledger's figures, at the moment of a dump. */
+#ifndef HEAPPROFD_RECORDER_DUMP_DUMP_TIMES_H
+#define HEAPPROFD_RECORDER_DUMP_DUMP_TIMES_H
+
+#include "recorder/ledger/ledger.h"
+#include "trace/live_times.h"
+
+struct dump_times {
+    uint64_t slice_ms;
+    struct dump_time {
+        uint64_t size, time_ms;
+        uint32_t next; /* index + 1 of the next one of the same figures; 0: last */
+    } * items;
+    size_t count, capacity;
+    uint32_t *first;                /* by figures: index + 1; 0: none */
+    double parts[LEDGER_HEAPS_MAX]; /* the part of the heap that was visited */
+    bool failed;                    /* no memory */
+};
+
+/* Take the times of the live samples of all heaps, now_ms after the ledger's beginning. Return 0 or
+ * -ENOMEM. Of a heap with very many, a random part is taken. What the samples stand for is found
+ * out later, when pauses are possible. */
+int dump_times_take(struct dump_times *times, const struct ledger *ledger, uint64_t now_ms);
+void dump_times_clear(struct dump_times *times);
+
+/* Add those of these figures of the ledger's snapshot. Begin with zeros. Return their number. */
+size_t dump_times_add(const struct dump_times *times, struct ledger *ledger,
+                      const struct ledger_snapshot *snapshot, uint32_t figures, uint8_t heap,
+                      struct trace_live_times *sum);
+
+#endif

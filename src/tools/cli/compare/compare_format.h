@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Formats what tables of differences share: changes, their margins, and call stacks. */
+#ifndef HEAPPROFD_TOOLS_CLI_COMPARE_COMPARE_FORMAT_H
+#define HEAPPROFD_TOOLS_CLI_COMPARE_COMPARE_FORMAT_H
+
+#include <stdio.h>
+
+#include "profile/compare/diff.h"
+#include "tools/print/format.h"
+#include "tools/print/stack_format.h"
+#include "tools/print/widened.h"
+
+/* Format the 95 % interval of a change as format_margin(), or "exact". */
+struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
+                                bool counts);
+
+/* Format the time of a dump since the start of its heap. */
+struct formatted compare_time_of(const struct profile_heap *heap, const struct profile_dump *dump);
+
+/* Return whether a side's figures are unknown, because one of its processes was unseen. */
+bool compare_is_unseen(const struct export_dump *dumps, size_t count);
+
+/* Return what is said of the side's heap whose interval was widened most, and print it. */
+struct widened_text compare_widened(const struct export_dump *dumps, size_t count);
+void compare_print_widened(FILE *out, const struct export_dump *dumps, size_t count);
+
+/* For one side's dumps in a view, compute the amount that a filter left out and the amount without
+ * a filter. */
+void compare_left_out(const struct export_dump *dumps, size_t count, enum export_view view,
+                      double *part, double *whole);
+
+/* How the stacks of both sides are printed. */
+struct compare_stacks {
+    const struct profile *profiles[2]; /* the first may be NULL */
+    struct folding foldings[2];
+    bool all_frames, lines;
+    size_t columns; /* of a line; 0: unlimited */
+};
+/* Set the other members from all_frames and profiles. Return 0 or -ENOMEM. */
+int compare_stacks_make(struct compare_stacks *stacks);
+void compare_stacks_clear(struct compare_stacks *stacks);
+/* Return the format for rows of a profile, after the given number of columns for figures. */
+struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
+                                          const struct profile *profile, size_t figures);
+/* Print a row and, with `whole`, its stack below it. */
+void compare_print_stack(const struct stack_format *format, uint32_t callsite, bool whole,
+                         FILE *out);
+
+/* Print a line about what the filter left out of both sides. Without a filter print nothing. */
+void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,
+                          enum export_view view);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the leaks of each heap from a difference, and groups the heaps by process. */
+#include "tools/cli/compare/leaks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "trace/intern.h"
+#include "util/id_map.h"
+
+static void describe(const struct leaks *leaks, const struct diff_pair *pair,
+                     struct leaks_heap *heap)
+{
+    bool late = pair->after_count > 0;
+    const struct export_dump *dumps = late ? pair->after : pair->before;
+    size_t count = late ? pair->after_count : pair->before_count;
+    heap->pair = pair;
+    heap->name = dumps[0].heap->name;
+    heap->profile = late || leaks->before == NULL ? leaks->after->profile : leaks->before->profile;
+    heap->process = &heap->profile->processes[dumps[0].heap->process];
+    heap->process_count = 1;
+    for (size_t i = 1; i < count; i++)
+        heap->process_count += dumps[i].heap->process != dumps[i - 1].heap->process;
+}
+
+/* The keys that distinguish processes, and the numbers given to them, from 1. */
+struct numbering {
+    struct intern_table texts, keys;
+    struct id_map processes; /* by address and process_count */
+    struct id_map unpaired;  /* by address */
+};
+
+/* Return the number of a heap's process, the same for processes that are printed alike; 0: no
+ * memory. */
+static uint32_t process_number(struct numbering *numbering, const struct leaks_heap *heap)
+{
+    bool added;
+    const struct profile_process *process = heap->process;
+    uint64_t id = (uint64_t)(uintptr_t)process + heap->process_count - 1;
+    uint32_t known = heap->process_count < sizeof(*process) ? id_map_find(&numbering->processes, id)
+                                                            : ID_MAP_NONE;
+    if (known != ID_MAP_NONE)
+        return known;
+    uint64_t key[] = {
+        (uint32_t)process->pid,
+        heap->process_count,
+        intern_bytes(&numbering->texts, process->name, strlen(process->name), &added),
+        intern_bytes(&numbering->texts, process->command, strlen(process->command), &added),
+    };
+    uint32_t number = (uint32_t)intern_bytes(&numbering->keys, key, sizeof(key), &added);
+    if (key[2] == 0 || key[3] == 0 || number == 0 ||
+        (heap->process_count < sizeof(*process) &&
+         id_map_set(&numbering->processes, id, number) < 0))
+        return 0;
+    return number;
+}
+
+bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
+{
+    return index == 0 ||
+           leaks->heaps[index - 1].process_number != leaks->heaps[index].process_number;
+}
+
+/* --- trends --- */
+
+/* Measure all rows of a heap by its later dump, and judge which grow. */
+static int judge(const struct leaks *leaks, struct leaks_heap *heap)
+{
+    const struct diff_pair *pair = heap->pair;
+    heap->turnovers = calloc(pair->row_count + 1, sizeof(*heap->turnovers));
+    if (heap->turnovers == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < pair->row_count; i++) {
+        const struct diff_row *row = &pair->rows[i];
+        struct turnover_facts facts = {0};
+        for (size_t j = 0; j < row->stack_count; j++) {
+            const struct diff_stack *stack = &pair->stacks[row->stack_first + j];
+            if (stack->side == 1)
+                turnover_facts_add(&facts, stack->sample);
+        }
+        heap->turnovers[i] =
+            turnover_of(&facts, leaks->after->profile,
+                        pair->after_count > 0 ? &pair->after[0] : NULL, pair->after_count == 1);
+        heap->has_trends |= heap->turnovers[i].kind != TURNOVER_UNKNOWN;
+    }
+    return turnover_judge(heap->turnovers, pair->row_count);
+}
+
+/* Return whether an entry may be a leak. Of live memory, it must grow; of a growth, it must not be
+ * known to end by itself. Two runs differ for other reasons, too. */
+static bool is_leak(const struct leaks *leaks, const struct leaks_heap *heap,
+                    const struct turnover *turnover)
+{
+    if (!heap->has_trends || (leaks->before != NULL && !heap->pair->same_process))
+        return true;
+    if (leaks->before == NULL)
+        return turnover->kind == TURNOVER_GROWS;
+    return turnover->kind != TURNOVER_TURNS_OVER && turnover->kind != TURNOVER_STAYS;
+}
+
+/* Move the entries that grow to the front, and count the leaks. */
+static int rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
+{
+    struct growth_list *list = &heap->grown;
+    struct growth_entry *ranked = calloc(list->count + 1, sizeof(*ranked));
+    size_t used = 0;
+    if (ranked == NULL)
+        return -ENOMEM;
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < list->count; i++) {
+            const struct growth_entry *entry = &list->entries[i];
+            const struct turnover *turnover = leaks_turnover(heap, entry->row);
+            bool is_first = turnover->kind == TURNOVER_GROWS &&
+                            (leaks->before == NULL || heap->pair->same_process);
+            if (is_first != (pass == 0))
+                continue;
+            ranked[used++] = *entry;
+            heap->growing += is_first ? entry->size : 0;
+            heap->leak_count += is_leak(leaks, heap, turnover);
+        }
+    free(list->entries);
+    list->entries = ranked;
+    return 0;
+}
+
+/* --- stacks --- */
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct row_stack *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? 1 : -1;
+    return left->callsite < right->callsite ? -1 : left->callsite > right->callsite;
+}
+
+struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leaks_heap *heap,
+                                    const struct diff_row *row)
+{
+    const struct diff_stack *from = &heap->pair->stacks[row->stack_first];
+    bool of_growth = leaks->before == NULL || leaks->before->profile == leaks->after->profile;
+    struct leaks_stacks all = {.profile = leaks->after->profile, .of_growth = of_growth};
+    all.stacks = calloc(row->stack_count + 1, sizeof(*all.stacks));
+    size_t used = 0;
+    for (size_t i = 0; i < row->stack_count && all.stacks != NULL; i++) {
+        double live = rollup_live_bytes(&from[i].sample->figures);
+        uint32_t callsite = from[i].sample->callsite;
+        if (from[i].side == 0 && !of_growth)
+            continue;
+        if (used == 0 || all.stacks[used - 1].callsite != callsite)
+            all.stacks[used++] = (struct row_stack){.callsite = callsite};
+        all.stacks[used - 1].rank += from[i].side == 0 ? -live : live;
+    }
+    for (size_t i = 0; i < used; i++)
+        if (all.stacks[i].rank > 0)
+            all.stacks[all.count++] = all.stacks[i];
+    if (all.count > 1)
+        qsort(all.stacks, all.count, sizeof(*all.stacks), compare_ranks);
+    return all;
+}
+
+/* --- heaps --- */
+
+/* The order of heaps: the one that grows most first, then the one that grew most, or holds most. */
+static int compare_heaps(const void *a, const void *b)
+{
+    const struct leaks_heap *left = a, *right = b;
+    if (left->growing != right->growing)
+        return left->growing < right->growing ? 1 : -1;
+    if (left->grown.size_sum != right->grown.size_sum)
+        return left->grown.size_sum < right->grown.size_sum ? 1 : -1;
+    return left->pair < right->pair ? -1 : left->pair > right->pair;
+}
+
+/* Order the heaps by size, and number the processes anew in this order. */
+static int rank_heaps(struct leaks *leaks, uint32_t processes)
+{
+    uint32_t *numbers = calloc((size_t)processes + 1, sizeof(*numbers)), used = 0;
+    if (numbers == NULL)
+        return -ENOMEM;
+    if (leaks->heap_count > 0)
+        qsort(leaks->heaps, leaks->heap_count, sizeof(*leaks->heaps), compare_heaps);
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        uint32_t *number = &numbers[leaks->heaps[i].process_number];
+        *number = *number == 0 ? ++used : *number;
+        leaks->heaps[i].process_number = *number;
+    }
+    free(numbers);
+    return 0;
+}
+
+/* Group the heaps by process, in the order of each process's first heap. */
+static int group_heaps(struct leaks *leaks, uint32_t processes)
+{
+    size_t *starts = calloc((size_t)processes + 2, sizeof(*starts));
+    struct leaks_heap *grouped = calloc(leaks->heap_count + 1, sizeof(*grouped));
+    int code = starts == NULL || grouped == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        starts[leaks->heaps[i].process_number + 1]++;
+    for (uint32_t i = 1; i <= processes && code == 0; i++)
+        starts[i + 1] += starts[i];
+    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+        grouped[starts[leaks->heaps[i].process_number]++] = leaks->heaps[i];
+    free(starts);
+    if (code < 0) {
+        free(grouped);
+        return code;
+    }
+    free(leaks->heaps);
+    leaks->heaps = grouped;
+    return 0;
+}
+
+static int take_unpaired(struct leaks *leaks, struct numbering *numbering, struct leaks_heap *heap)
+{
+    uint64_t id = (uint64_t)(uintptr_t)heap->process;
+    heap->process_number = (uint32_t)leaks->unpaired_count + 1;
+    heap->is_reported = id_map_find(&numbering->unpaired, id) != ID_MAP_NONE;
+    leaks->unpaired[leaks->unpaired_count++] = *heap;
+    return heap->is_reported ? 0 : id_map_set(&numbering->unpaired, id, 1);
+}
+
+static int take_pair(struct leaks *leaks, struct numbering *numbering, const struct diff_pair *pair)
+{
+    struct leaks_heap heap = {0};
+    describe(leaks, pair, &heap);
+    if (leaks->before != NULL && pair->process_missing)
+        return take_unpaired(leaks, numbering, &heap);
+    heap.process_number = process_number(numbering, &heap);
+    if (heap.process_number == 0)
+        return -ENOMEM;
+    struct leaks_heap *at = &leaks->heaps[leaks->heap_count++];
+    *at = heap;
+    int code = growth_list_make(pair, &leaks->options->growth, false, &at->grown);
+    if (code == 0)
+        code = growth_list_make(pair, &leaks->options->growth, true, &at->shrunk);
+    if (code == 0)
+        code = judge(leaks, at);
+    return code < 0 ? code : rank_entries(leaks, at);
+}
+
+int leaks_make(struct compare_source *before, struct compare_source *after,
+               const struct leaks_options *options, struct leaks *leaks)
+{
+    struct diff_options by = {.by = DIFF_CALLSITE,
+                              .lines = options->lines,
+                              .pairing = options->pairing,
+                              .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
+                              .types = true,
+                              .stacks = true,
+                              .as_shown =
+                                  !options->by_stack && !options->lines && !options->stacks};
+    struct diff_side late = {after->profile, after->dumps, after->dump_count};
+    struct diff_side early = {after->profile, NULL, 0};
+    if (before != NULL)
+        early = (struct diff_side){before->profile, before->dumps, before->dump_count};
+    struct numbering numbering = {0};
+    *leaks = (struct leaks){
+        .before = before,
+        .after = after,
+        .options = options,
+        .stacks = {.profiles = {before == NULL ? NULL : before->profile, after->profile},
+                   .all_frames = options->all_frames,
+                   .lines = options->lines,
+                   .columns = stack_format_columns(stdout)}};
+    if (compare_stacks_make(&leaks->stacks) < 0)
+        return -ENOMEM;
+    for (int i = 0; i < 2 && !options->all_frames; i++)
+        if (leaks->stacks.profiles[i] != NULL)
+            by.foldings[i] = &leaks->stacks.foldings[i];
+    leaks->diff = diff_new(&early, &late, &by);
+    if (leaks->diff == NULL)
+        return -ENOMEM;
+    leaks->heaps = calloc(leaks->diff->pair_count + 1, sizeof(*leaks->heaps));
+    leaks->unpaired = calloc(leaks->diff->pair_count + 1, sizeof(*leaks->unpaired));
+    int code = leaks->heaps == NULL || leaks->unpaired == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < leaks->diff->pair_count && code == 0; i++)
+        code = take_pair(leaks, &numbering, &leaks->diff->pairs[i]);
+    if (code == 0)
+        code = rank_heaps(leaks, numbering.keys.count);
+    if (code == 0)
+        code = group_heaps(leaks, numbering.keys.count);
+    intern_free(&numbering.texts);
+    intern_free(&numbering.keys);
+    id_map_free(&numbering.processes);
+    id_map_free(&numbering.unpaired);
+    return code;
+}
+
+void leaks_clear(struct leaks *leaks)
+{
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        growth_list_clear(&leaks->heaps[i].grown);
+        growth_list_clear(&leaks->heaps[i].shrunk);
+        free(leaks->heaps[i].turnovers);
+    }
+    free(leaks->heaps);
+    free(leaks->unpaired);
+    diff_free(leaks->diff);
+    compare_stacks_clear(&leaks->stacks);
+    *leaks = (struct leaks){0};
+}

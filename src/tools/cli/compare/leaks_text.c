@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the leaks as text. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/cli/compare/compare_format.h"
+#include "tools/cli/compare/leaks.h"
+#include "tools/print/turnover_text.h"
+
+#define TYPE_WIDTH 80
+#define TYPES_SHOWN 6
+/* As all tables have it; DIFF_NO_TYPE is the word of Chromium's JSON. */
+#define NO_TYPE "[no type]"
+#define ENTRY_INDENT "              " /* of lines below a row */
+#define FIGURES_COLUMNS 69            /* of a row, before its text */
+
+#define BOLD "\033[1m"
+#define PLAIN "\033[0m"
+
+struct page {
+    const struct leaks *leaks;
+    const struct leaks_heap *heap;
+    FILE *out;
+    bool *has_marks; /* a printed row is marked */
+};
+
+static bool is_difference(const struct page *page)
+{
+    return page->leaks->before != NULL;
+}
+
+static bool is_unknown(const struct page *page, enum export_view view)
+{
+    return diff_is_unknown(page->heap->pair, view);
+}
+
+static struct formatted size_text(const struct page *page, double value, bool counts)
+{
+    if (counts && is_unknown(page, EXPORT_OBJECTS))
+        return (struct formatted){"?"};
+    return is_difference(page) ? format_signed(value, counts) : format_amount(value, counts);
+}
+
+/* --- an entry --- */
+
+static void print_types(const struct page *page, const struct diff_row *row)
+{
+    const struct diff_type *types = &page->heap->pair->types[row->type_first];
+    size_t shown = 0, left = 0;
+    bool named = false;
+    for (size_t i = 0; i < row->type_count; i++)
+        named |= strcmp(types[i].type, DIFF_NO_TYPE) != 0;
+    for (size_t i = 0; named && i < row->type_count; i++) {
+        double count = growth_type_count(&types[i]);
+        if (count == 0)
+            continue;
+        if (shown == TYPES_SHOWN) {
+            left++;
+            continue;
+        }
+        fputs(shown++ == 0 ? ENTRY_INDENT "by type: " : ", ", page->out);
+        bool is_typed = strcmp(types[i].type, DIFF_NO_TYPE) != 0;
+        format_print(page->out, is_typed ? types[i].type : NO_TYPE, TYPE_WIDTH);
+        fprintf(page->out, " %s", size_text(page, count, true).bytes);
+    }
+    if (left > 0)
+        fprintf(page->out, ", %zu type%s more", left, left == 1 ? "" : "s");
+    if (shown > 0)
+        fputc('\n', page->out);
+}
+
+/* Print the row as a report does. */
+static void print_stacks(const struct page *page, const struct diff_row *row)
+{
+    bool whole = page->leaks->options->stacks;
+    struct leaks_stacks stacks = leaks_stacks_of(page->leaks, page->heap, row);
+    if (stacks.count > 0 && stacks.of_growth && !page->leaks->options->lines) {
+        struct stack_format format =
+            compare_stacks_format(&page->leaks->stacks, stacks.profile, FIGURES_COLUMNS);
+        row_stacks_print(&format, stacks.stacks[0].callsite, stacks.stacks, stacks.count,
+                         page->out);
+        if (whole)
+            stack_format_print_stack(&format, stacks.stacks[0].callsite, 0, ENTRY_INDENT,
+                                     page->out);
+    } else {
+        struct stack_format format =
+            compare_stacks_format(&page->leaks->stacks, row->profile, FIGURES_COLUMNS);
+        compare_print_stack(&format, row->callsite, whole, page->out);
+    }
+    free(stacks.stacks);
+}
+
+static void print_entry(const struct page *page, const struct growth_entry *entry)
+{
+    const struct diff_row *row = entry->row;
+    const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
+    struct formatted size_margin = compare_margin(page->heap->pair, size, false);
+    struct formatted count_margin = {""};
+    if (!is_unknown(page, EXPORT_OBJECTS))
+        count_margin = compare_margin(page->heap->pair, count, true);
+    const struct formatted bytes = size_text(page, size->value, false),
+                           calls = size_text(page, count->value, true);
+    bool marks_size = is_difference(page) && row->marks[EXPORT_SPACE];
+    bool marks_count = is_difference(page) && row->marks[EXPORT_OBJECTS];
+    *page->has_marks |= marks_size || marks_count;
+    fprintf(page->out, "%*s %c %-*s %*s %c %-*s  ", format_width(&bytes, 12), bytes.bytes,
+            marks_size ? '*' : ' ', format_width(&size_margin, 19), size_margin.bytes,
+            format_width(&calls, 11), calls.bytes, marks_count ? '*' : ' ',
+            format_width(&count_margin, 17), count_margin.bytes);
+    print_stacks(page, row);
+    turnover_print_line(leaks_turnover(page->heap, row), ENTRY_INDENT, page->out);
+    print_types(page, row);
+}
+
+static void print_list(const struct page *page, const struct growth_list *list, bool shrunk)
+{
+    uint64_t top = page->leaks->options->top;
+    size_t shown = top == 0 || list->count <= top ? list->count : (size_t)top;
+    if (list->count == 0)
+        return;
+    if (shrunk)
+        fprintf(page->out, "  shrank:\n");
+    fprintf(page->out, "%12s   %-19s %11s   %-17s  %s\n", "bytes", "95 %", "count", "95 %",
+            "function < its callers");
+    double size = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        if (i < shown)
+            print_entry(page, &list->entries[i]);
+        else
+            size += list->entries[i].size;
+    }
+    if (shown < list->count)
+        fprintf(page->out, "%12s   (%s more with %s; --top 0 shows all)\n", "...",
+                format_count((double)(list->count - shown)).bytes, format_bytes(size).bytes);
+}
+
+/* --- a heap --- */
+
+/* Files of other profilers may have no pid. */
+static void print_pid(FILE *out, int32_t pid)
+{
+    if (pid != 0)
+        fprintf(out, "[%d]", pid);
+    fputc(' ', out);
+}
+
+static void print_process(const struct page *page)
+{
+    const struct profile_process *process = page->heap->process;
+    const char *bold = page->leaks->options->colours ? BOLD : "";
+    fprintf(page->out, "%sProcess", bold);
+    print_pid(page->out, process->pid);
+    format_print(page->out, process->name, FORMAT_WORD_WIDTH);
+    fputs(": ", page->out);
+    format_print(page->out, process->command, FORMAT_LINE_WIDTH);
+    fputs(page->leaks->options->colours ? PLAIN "\n" : "\n", page->out);
+    if (page->heap->process_count > 1)
+        fprintf(page->out, "  %zu processes of that name and command, added up\n",
+                page->heap->process_count);
+}
+
+/* Print the other process's name, if processes were paired by pid only. */
+static void print_other_name(const struct page *page)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    if (!is_difference(page) || pair->before_count == 0 || pair->after_count == 0)
+        return;
+    const struct profile_process *process =
+        &page->leaks->before->profile->processes[pair->before[0].heap->process];
+    if (strcmp(process->name, page->heap->process->name) == 0 &&
+        process->pid == page->heap->process->pid)
+        return;
+    fputs("  compared with process ", page->out);
+    if (process->pid != 0)
+        fprintf(page->out, "%d ", process->pid);
+    format_print(page->out, process->name, FORMAT_WORD_WIDTH);
+    fputc('\n', page->out);
+}
+
+/* Print the heap's total, unless the profile is exact: samples may not show all stacks. If others
+ * shrank so much that it would contradict the rows below, print that instead. */
+static void print_total(const struct page *page)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    const struct growth_list *grown = &page->heap->grown, *shrunk = &page->heap->shrunk;
+    const struct change *total = &pair->total.changes[EXPORT_SPACE];
+    struct formatted margin = compare_margin(pair, total, false);
+    double largest = 0;
+    for (size_t i = 0; i < grown->count; i++)
+        largest = grown->entries[i].size > largest ? grown->entries[i].size : largest;
+    if (grown->count > 0 && shrunk->count > 0 && total->value < largest) {
+        fprintf(page->out, "; others shrank by %s", format_bytes(shrunk->size_sum).bytes);
+        return;
+    }
+    if (pair->exact)
+        return;
+    fputs("; in all ", page->out);
+    fprintf(page->out, "%s %s", size_text(page, total->value, false).bytes, margin.bytes);
+}
+
+static void print_shrunk_sum(const struct page *page, const struct growth_list *shrunk)
+{
+    struct formatted bytes = format_bytes(shrunk->size_sum);
+    if (shrunk->count == 1)
+        fprintf(page->out, "  1 call stack shrank, by %s; --shrunk lists it\n", bytes.bytes);
+    else
+        fprintf(page->out, "  %s call stacks shrank, by %s together; --shrunk lists them\n",
+                format_count((double)shrunk->count).bytes, bytes.bytes);
+}
+
+/* Print of which dump the live memory is, if a program that freed most at its end made it another
+ * one than the last. */
+static void print_moment(const struct page *page)
+{
+    const struct export_dump *after = page->heap->pair->after;
+    if (page->heap->pair->after_count != 1 || !compare_is_before_end(page->leaks->after, after))
+        return;
+    const struct profile_heap *heap = after->heap;
+    fprintf(page->out, "  moment   at %s, before the program freed most of it at its end, at %s\n",
+            compare_time_of(heap, after->dump).bytes,
+            compare_time_of(heap, &heap->dumps[heap->dump_count - 1]).bytes);
+}
+
+/* Say that nothing can grow in so short a time: none found is not none there. */
+static void print_shortness(const struct page *page)
+{
+    const struct export_dump *after = page->heap->pair->after;
+    if (is_difference(page) || page->heap->pair->after_count != 1)
+        return;
+    uint64_t needed_ms = turnover_lacks_ms(page->heap->profile, after);
+    if (needed_ms == 0)
+        return;
+    fprintf(page->out,
+            "  short    in %s growth cannot be told from what a program sets up as it begins; from "
+            "%s on it can\n",
+            compare_time_of(after->heap, after->dump).bytes,
+            format_time((double)needed_ms / 1000).bytes);
+}
+
+static void print_heap(const struct page *page)
+{
+    const struct leaks_heap *heap = page->heap;
+    fputs("  ", page->out);
+    format_print(page->out, heap->name, FORMAT_WORD_WIDTH);
+    if (compare_is_unseen(heap->pair->before, heap->pair->before_count) ||
+        compare_is_unseen(heap->pair->after, heap->pair->after_count)) {
+        fputs(": live memory is unknown, because no call of the allocator was seen (heap_profile "
+              "report explains why)\n",
+              page->out);
+        return;
+    }
+    if (is_unknown(page, EXPORT_SPACE)) {
+        fprintf(page->out, ": live memory is not in the file%s\n", is_difference(page) ? "s" : "");
+        return;
+    }
+    if (page->leaks->options->growth.has_count_threshold && is_unknown(page, EXPORT_OBJECTS)) {
+        fprintf(page->out, ": counts are not in the file%s: nothing is above --threshold\n",
+                is_difference(page) ? "s" : "");
+        return;
+    }
+    fprintf(page->out, ": %zu potential leak%s found", heap->leak_count,
+            heap->leak_count == 1 ? "" : "s");
+    print_total(page);
+    if (heap->leak_count < heap->grown.count)
+        fprintf(page->out, ", among %s callsite%s", format_count((double)heap->grown.count).bytes,
+                heap->grown.count == 1 ? "" : "s");
+    fputs(".\n", page->out);
+    print_moment(page);
+    print_shortness(page);
+    compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
+    compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
+    print_list(page, &heap->grown, false);
+    if (page->leaks->options->shrunk)
+        print_list(page, &heap->shrunk, true);
+    else if (heap->grown.count == 0 && heap->shrunk.count > 0)
+        print_shrunk_sum(page, &heap->shrunk);
+}
+
+static void print_unpaired(const struct leaks *leaks, FILE *out)
+{
+    for (size_t i = 0; i < leaks->unpaired_count; i++) {
+        const struct leaks_heap *heap = &leaks->unpaired[i];
+        if (heap->is_reported)
+            continue;
+        fputs("Process", out);
+        print_pid(out, heap->process->pid);
+        format_print(out, heap->process->name, FORMAT_WORD_WIDTH);
+        fputs(heap->pair->before_count == 0 ? ": not there before, in " : ": not there in ", out);
+        format_print(
+            out, heap->pair->before_count == 0 ? leaks->before->argument : leaks->after->argument,
+            FORMAT_LINE_WIDTH);
+        fputs("; left out\n", out);
+    }
+}
+
+void leaks_print_text(const struct leaks *leaks, FILE *out)
+{
+    bool has_marks = false;
+    struct page page = {
+        .leaks = leaks,
+        .out = out,
+        .has_marks = &has_marks,
+    };
+    for (size_t i = 0; i < leaks->heap_count; i++) {
+        page.heap = &leaks->heaps[i];
+        if (leaks_is_first_of_process(leaks, i)) {
+            print_process(&page);
+            print_other_name(&page);
+        }
+        print_heap(&page);
+    }
+    print_unpaired(leaks, out);
+    if (has_marks)
+        fputs(
+            "\n* more than sampling alone explains (99 % for all call stacks of a heap, by Holm)\n",
+            out);
+}

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints the tables of the text report: callsites, functions, threads, groups. */
+#include "tools/cli/report/report_tables.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "profile/partial.h"
+#include "tools/cli/report/row_stacks.h"
+#include "tools/print/margin.h"
+#include "tools/print/turnover_text.h"
+#include "util/ranked.h"
+
+#define STACK_INDENT "              "
+#define TOP_STACKS 3       /* rows whose stacks are shown whole */
+#define TOP_STACK_LINES 40 /* at most, for each of these stacks */
+
+bool printer_is_partial(const struct printer *printer)
+{
+    return profile_dump_is_partial(printer->heap, printer->dump);
+}
+
+bool printer_is_exact(const struct printer *printer)
+{
+    return profile_dump_is_exact(printer->heap, printer->dump);
+}
+
+const char *report_process_title(const struct profile_process *process)
+{
+    if (process->command[strspn(process->command, "' ")] != '\0')
+        return process->command;
+    if (process->name[0] != '\0')
+        return process->name;
+    return process->pid != 0 ? "(a process without a name)" : "(the file names no process)";
+}
+
+const char *printer_view_title(enum export_view view)
+{
+    static const char *const titles[EXPORT_VIEWS] = {
+        [EXPORT_SPACE] = "Bytes live",
+        [EXPORT_OBJECTS] = "Allocations live",
+        [EXPORT_ALLOC_SPACE] = "Bytes ever allocated",
+        [EXPORT_ALLOC_OBJECTS] = "Allocations ever made",
+        [EXPORT_MAX] = "Bytes live at the peak",
+    };
+    return titles[view];
+}
+
+void printer_title(const struct printer *printer, const char *title)
+{
+    format_print_title(printer->out, title, printer->options->colours);
+}
+
+void printer_frame(const struct printer *printer, uint32_t index, size_t used)
+{
+    size_t columns = printer->stacks.columns;
+    stack_format_print_frame(&printer->stacks, index, stack_format_room(columns, used), false, true,
+                             printer->out);
+}
+
+/* --- tables --- */
+
+#define FIGURES_COLUMNS 60u /* columns before a row's text; without the last two figures: */
+#define FEW_FIGURES_COLUMNS 39u
+#define TEXT_LEAST 48u /* if it would get less, drop two figures */
+
+void printer_set_format(struct printer *printer, const struct folding *folding)
+{
+    size_t columns = printer->options->columns;
+    printer->is_narrow = columns > 0 && columns < FIGURES_COLUMNS + TEXT_LEAST;
+    printer->stacks = (struct stack_format){
+        .profile = printer->profile,
+        .folding = folding,
+        .python_lines = true,
+        .simple = printer->options->simple_names,
+        .columns =
+            stack_format_room(columns, printer->is_narrow ? FEW_FIGURES_COLUMNS : FIGURES_COLUMNS),
+        .line_columns = columns,
+    };
+}
+
+/* Return a row's share of a total, "12.3%". */
+static struct formatted share_of(double value, double total)
+{
+    double percent = total > 0 ? 100 * value / total : 0;
+    struct formatted text;
+    snprintf(text.bytes, sizeof(text.bytes), "%s%.1f%%", percent <= -0.05 ? FORMAT_MINUS : "",
+             fabs(percent));
+    return text;
+}
+
+void printer_figures(const struct printer *printer, const struct profile_estimate *figure,
+                     double total, enum export_view view)
+{
+    bool counts = export_view_counts_calls(view);
+    double rank = estimate_rank(figure, view);
+    struct formatted value = format_amount(rank, counts);
+    struct formatted margin = margin_of_figure(figure, counts, printer->heap, printer->dump);
+    struct formatted other = format_amount(counts ? figure->bytes : figure->count, !counts);
+    bool counts_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_COUNTS) != 0;
+    bool sizes_unknown = (printer->heap->unknown & PROFILE_UNKNOWN_SIZES) != 0;
+    if (counts ? sizes_unknown : counts_unknown)
+        other = (struct formatted){"?"};
+    struct formatted share = share_of(rank, total);
+    fprintf(printer->out, "%*s %*s %-*s ", format_width(&value, 10), value.bytes,
+            format_width(&share, 6), share.bytes, format_width(&margin, 19), margin.bytes);
+    if (!printer->is_narrow)
+        fprintf(printer->out, "%*s %9s ", format_width(&other, 10), other.bytes,
+                counts_unknown || sizes_unknown ? "?"
+                : fabs(figure->count) >= 0.5    ? format_bytes(figure->bytes / figure->count).bytes
+                                                : "-");
+    fputc(' ', printer->out);
+}
+
+void printer_columns(const struct printer *printer, enum export_view view, const char *what)
+{
+    bool counts = export_view_counts_calls(view);
+    fprintf(printer->out, "%10s %6s %-19s ", counts ? "count" : "bytes", "share", "95 %");
+    if (!printer->is_narrow)
+        fprintf(printer->out, "%10s %9s ", counts ? "bytes" : "count", "mean");
+    fprintf(printer->out, " %s\n", what);
+}
+
+/* Print the function that a callsite is charged to, and its callers. */
+static void print_callsite(const struct printer *printer, uint32_t callsite)
+{
+    stack_format_print_row(&printer->stacks, callsite, printer->out);
+    fputc('\n', printer->out);
+    if (printer->options->stacks)
+        stack_format_print_stack(&printer->stacks, callsite, 0, STACK_INDENT, printer->out);
+}
+
+/* A row of a table of callsites. */
+struct callsite_line {
+    XXH128_hash_t text;                  /* hash of the printed stack */
+    uint32_t callsite;                   /* of the highest-ranking stack in the row */
+    const struct profile_sample *sample; /* of the first stack */
+    struct rollup_values values;
+    double rank, highest; /* of all stacks in the row; of that one */
+    size_t first, stacks; /* in callsite_lines.stacks */
+    size_t order;         /* order of equal ranks */
+};
+
+struct callsite_lines {
+    struct callsite_line *items; /* NULL: no memory */
+    size_t count;
+    struct row_stack *stacks; /* of all lines */
+};
+
+static void free_lines(struct callsite_lines *lines)
+{
+    free(lines->items);
+    free(lines->stacks);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    const struct callsite_line *x = a, *y = b;
+    int difference = XXH128_cmp(&x->text, &y->text);
+    if (difference != 0)
+        return difference;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+    const struct callsite_line *x = a, *y = b;
+    if (fabs(x->rank) != fabs(y->rank))
+        return fabs(x->rank) < fabs(y->rank) ? 1 : -1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* How a callsite ranks in a table: in a view, or by its temporary allocations. */
+enum { BY_TEMPORARY = EXPORT_VIEWS };
+
+static double rank_of(const struct rollup_values *values, int by)
+{
+    if (by == BY_TEMPORARY)
+        return values->figures.temporary_count;
+    struct profile_estimate figure = estimate_of_view(values, (enum export_view)by);
+    return estimate_rank(&figure, (enum export_view)by);
+}
+
+/* Merge rows that are printed alike, and list their stacks. */
+static void merge_lines(struct callsite_lines *lines)
+{
+    struct callsite_line *items = lines->items;
+    size_t kept = 0;
+    qsort(items, lines->count, sizeof(*items), compare_texts);
+    for (size_t i = 0; i < lines->count; i++) {
+        struct callsite_line *last = kept > 0 ? &items[kept - 1] : NULL;
+        lines->stacks[i] = (struct row_stack){items[i].callsite, items[i].highest, items[i].sample};
+        if (last == NULL || !XXH128_isEqual(last->text, items[i].text)) {
+            items[kept] = items[i];
+            items[kept++].first = i;
+            continue;
+        }
+        rollup_values_add(&last->values, &items[i].values);
+        last->stacks++;
+        if (fabs(items[i].highest) > fabs(last->highest)) {
+            last->highest = items[i].highest;
+            last->callsite = items[i].callsite;
+        }
+    }
+    lines->count = kept;
+}
+
+/* Return a line for each stack of the dump, with how it is printed. NULL: no memory. */
+static struct callsite_line *list_callsites(const struct printer *printer, int by,
+                                            size_t *line_count)
+{
+    const struct profile_dump *dump = printer->dump;
+    struct callsite_line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    size_t count = 0;
+    char *text = NULL;
+    size_t length = 0;
+    struct printer to_text = *printer;
+    to_text.out = open_memstream(&text, &length);
+    if (lines == NULL || to_text.out == NULL) {
+        free(lines);
+        lines = NULL;
+    }
+    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++) {
+        struct callsite_line line = {
+            .values = rollup_values_of(dump->samples[i]), .stacks = 1, .order = i};
+        line.highest = rank_of(&line.values, by);
+        line.callsite = dump->samples[i]->callsite;
+        line.sample = dump->samples[i];
+        rewind(to_text.out);
+        print_callsite(&to_text, line.callsite);
+        if (fflush(to_text.out) == 0)
+            line.text = XXH3_128bits(text, length);
+        lines[count++] = line;
+    }
+    if (to_text.out != NULL)
+        fclose(to_text.out);
+    free(text);
+    *line_count = count;
+    return lines;
+}
+
+/* Return the rows of a table, highest rank first: one for each stack that is printed differently.
+ * Free them with free_lines(). */
+static struct callsite_lines rank_callsites(const struct printer *printer, int by)
+{
+    size_t count = 0, kept = 0;
+    struct callsite_lines lines = {.items = list_callsites(printer, by, &count)};
+    lines.stacks = calloc(count + 1, sizeof(*lines.stacks));
+    if (lines.items == NULL || lines.stacks == NULL) {
+        free_lines(&lines);
+        return (struct callsite_lines){0};
+    }
+    for (size_t i = 0; i < count; i++)
+        if (lines.items[i].highest != 0)
+            lines.items[lines.count++] = lines.items[i];
+    merge_lines(&lines);
+    for (size_t i = 0; i < lines.count; i++) {
+        lines.items[i].rank = rank_of(&lines.items[i].values, by);
+        if (fabs(lines.items[i].rank) >= 0.5)
+            lines.items[kept++] = lines.items[i];
+    }
+    lines.count = kept;
+    if (kept > 0)
+        qsort(lines.items, kept, sizeof(*lines.items), compare_ranks);
+    return lines;
+}
+
+static void print_line(const struct printer *printer, const struct callsite_lines *lines,
+                       const struct callsite_line *line)
+{
+    row_stacks_print(&printer->stacks, line->callsite, &lines->stacks[line->first], line->stacks,
+                     printer->out);
+    if (printer->options->stacks)
+        stack_format_print_stack(&printer->stacks, line->callsite, 0, STACK_INDENT, printer->out);
+}
+
+/* Return whether each line grows or turns over; malloc'd. NULL: no memory, or not asked for. */
+static struct turnover *judge_lines(const struct printer *printer,
+                                    const struct callsite_lines *lines)
+{
+    const struct export_dump dump = {printer->heap, printer->dump};
+    struct turnover *rows = calloc(lines->count + 1, sizeof(*rows));
+    for (size_t i = 0; i < lines->count && rows != NULL; i++) {
+        struct turnover_facts facts = {0};
+        for (size_t j = 0; j < lines->items[i].stacks; j++)
+            turnover_facts_add(&facts, lines->stacks[lines->items[i].first + j].sample);
+        rows[i] = turnover_of(&facts, printer->profile, &dump, true);
+    }
+    if (rows == NULL || turnover_judge(rows, lines->count) == 0)
+        return rows;
+    free(rows);
+    return NULL;
+}
+
+static void print_callsites(const struct printer *printer, const struct callsite_lines *lines,
+                            double total, enum export_view view, size_t top)
+{
+    size_t count = lines->count, shown = top == 0 || top > count ? count : top;
+    struct turnover *turnovers = printer->options->lifetimes ? judge_lines(printer, lines) : NULL;
+    printer_columns(printer, view, "function < its callers");
+    for (size_t i = 0; i < shown; i++) {
+        struct profile_estimate figure = estimate_of_view(&lines->items[i].values, view);
+        printer_figures(printer, &figure, total, view);
+        print_line(printer, lines, &lines->items[i]);
+        if (turnovers != NULL)
+            turnover_print_line(&turnovers[i], STACK_INDENT, printer->out);
+    }
+    free(turnovers);
+    if (shown < count)
+        fprintf(printer->out, "%10s        (%s more callsite%s; --top 0 shows all)\n", "...",
+                format_count((double)(count - shown)).bytes, count - shown == 1 ? "" : "s");
+}
+
+/* Print the stacks of the first rows with the row's share. If a row has several stacks, print the
+ * largest stack's own share, too. */
+static void print_top_stacks(const struct printer *printer, const struct callsite_line *lines,
+                             size_t count, double total, enum export_view view)
+{
+    bool counts = export_view_counts_calls(view);
+    count = count < TOP_STACKS ? count : TOP_STACKS;
+    printer_title(printer, count == 1 ? "Its stack" : "Stacks of the first rows");
+    for (size_t i = 0; i < count; i++) {
+        const struct callsite_line *line = &lines[i];
+        struct formatted all = format_amount(line->rank, counts);
+        struct formatted own = format_amount(line->highest, counts);
+        struct formatted share = share_of(line->rank, total);
+        fprintf(printer->out, "%*s %*s  ", format_width(&all, 10), all.bytes,
+                format_width(&share, 6), share.bytes);
+        if (line->stacks > 1)
+            fprintf(printer->out, "in %s stacks; the largest has %s\n",
+                    format_count((double)line->stacks).bytes, own.bytes);
+        else
+            fputs("in one stack\n", printer->out);
+        stack_format_print_stack(&printer->stacks, line->callsite, TOP_STACK_LINES, STACK_INDENT,
+                                 printer->out);
+    }
+}
+
+/* Return what the shares of rows are of: the dump's total, or if some rows are below 0, the sum of
+ * their sizes, as in go tool pprof. */
+static double total_of_lines(const struct printer *printer, const struct callsite_line *lines,
+                             size_t count, enum export_view view)
+{
+    const struct profile_estimate total = estimate_of_dump(printer->dump, view);
+    double sizes = 0;
+    bool is_difference = false;
+    for (size_t i = 0; i < count; i++) {
+        sizes += fabs(lines[i].rank);
+        is_difference |= lines[i].rank < 0;
+    }
+    return is_difference ? sizes : estimate_rank(&total, view);
+}
+
+void printer_callsites(const struct printer *printer, enum export_view view, size_t top,
+                       const char *title, bool with_stacks)
+{
+    struct callsite_lines lines = rank_callsites(printer, (int)view);
+    if (lines.items == NULL)
+        return;
+    double total = total_of_lines(printer, lines.items, lines.count, view);
+    printer_title(printer, title);
+    if (lines.count == 0)
+        fputs("  nothing\n", printer->out);
+    else
+        print_callsites(printer, &lines, total, view, top);
+    if (lines.count > 0 && with_stacks && !printer->options->stacks)
+        print_top_stacks(printer, lines.items, lines.count, total, view);
+    free_lines(&lines);
+}
+
+void printer_temporary(const struct printer *printer)
+{
+    const struct trace_figures *all = &printer->dump->total;
+    struct callsite_lines lines = rank_callsites(printer, BY_TEMPORARY);
+    if (lines.count > 0) {
+        printer_title(printer, "Temporary allocations");
+        fprintf(printer->out,
+                "  %.1f %% of all allocations were freed by their thread before it allocated "
+                "again\n%10s %6s %10s %9s  %s\n",
+                100 * all->temporary_count / fmax(all->allocated_count, 1), "count", "share",
+                "bytes", "mean", "function < its callers");
+    }
+    for (size_t i = 0; i < lines.count && i < PRINTER_SECTION_LINES; i++) {
+        const struct trace_figures *figures = &lines.items[i].values.figures;
+        fprintf(printer->out, "%10s %5.1f%% %10s %9s  ",
+                format_count(figures->temporary_count).bytes,
+                100 * figures->temporary_count / fmax(figures->allocated_count, 1),
+                format_bytes(figures->temporary_bytes).bytes,
+                format_bytes(figures->temporary_bytes / figures->temporary_count).bytes);
+        print_line(printer, &lines, &lines.items[i]);
+    }
+    free_lines(&lines);
+}
+
+/* --- by thread or function --- */
+
+static struct profile_estimate figure_of_row(const struct rollup_row *row, enum rollup_key key,
+                                             enum export_view view)
+{
+    return estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
+}
+
+static void print_rollup_row(const struct printer *printer, enum rollup_key key,
+                             const struct rollup_row *row, double total)
+{
+    enum export_view view = printer->options->view;
+    struct profile_estimate figure = figure_of_row(row, key, view);
+    printer_figures(printer, &figure, total, view);
+    if (key == ROLLUP_THREAD) {
+        int32_t pid = printer->profile->processes[printer->heap->process].pid;
+        fprintf(printer->out, "%d ", row->tid);
+        format_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
+                     FORMAT_WORD_WIDTH);
+    } else {
+        printer_frame(printer, row->frame, 0);
+    }
+    fputc('\n', printer->out);
+}
+
+/* Rank the rows that are not folded. Return their number, and the number of folded ones. */
+static size_t rank_rollup(const struct printer *printer, const struct rollup *rollup,
+                          enum rollup_key key, struct ranked *lines, size_t *folded)
+{
+    size_t count = 0;
+    *folded = 0;
+    for (size_t i = 0; i < rollup->row_count; i++) {
+        const struct rollup_row *row = &rollup->rows[i];
+        struct profile_estimate figure = figure_of_row(row, key, printer->options->view);
+        double rank = estimate_rank(&figure, printer->options->view);
+        if (rank < 0.5)
+            continue;
+        if (key != ROLLUP_THREAD && folding_of(printer->stacks.folding, row->frame) != NULL)
+            ++*folded;
+        else
+            lines[count++] = (struct ranked){i, rank};
+    }
+    ranked_sort(lines, count);
+    return count;
+}
+
+void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
+{
+    enum export_view view = printer->options->view;
+    struct rollup *rollup = rollup_new(printer->tables, printer->dump, key);
+    struct ranked *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
+    if (lines == NULL) {
+        rollup_free(rollup);
+        return;
+    }
+    size_t folded, count = rank_rollup(printer, rollup, key, lines, &folded);
+    struct profile_estimate total = estimate_of_dump(printer->dump, view);
+    size_t top = printer->options->top;
+    printer_title(printer, title);
+    if (count > 0)
+        printer_columns(printer, view,
+                        key == ROLLUP_THREAD ? "thread" : "function and all it calls");
+    else if (key == ROLLUP_THREAD && view == EXPORT_MAX)
+        fputs("  the peaks of threads are unknown: choose another --view\n", printer->out);
+    else
+        fputs("  nothing\n", printer->out);
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++)
+        print_rollup_row(printer, key, &rollup->rows[lines[i].index], estimate_rank(&total, view));
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
+                format_count((double)(count - top)).bytes);
+    if (folded > 0)
+        fprintf(printer->out,
+                "%10s        (%s functions of libraries and allocators; --frames all shows them)\n",
+                "...", format_count((double)folded).bytes);
+    free(lines);
+    rollup_free(rollup);
+}
+
+/* --- by type and context --- */
+
+static const char *title_of_groups(enum grouping_key key)
+{
+    return key == GROUPING_TYPE      ? "By type"
+           : key == GROUPING_CONTEXT ? "By context"
+                                     : "By callsite";
+}
+
+static void print_group(const struct printer *printer, const struct grouping_row *row,
+                        enum grouping_key key, double total, const char *indent)
+{
+    enum export_view view = printer->options->view;
+    struct profile_estimate figure = estimate_of_view(&row->values, view);
+    printer_figures(printer, &figure, total, view);
+    fputs(indent, printer->out);
+    if (key == GROUPING_BACKTRACE) {
+        print_callsite(printer, row->callsite);
+        return;
+    }
+    if (row->label[0] == '\0')
+        fputs(key == GROUPING_TYPE ? "[no type]" : "[no context]", printer->out);
+    format_print(printer->out, row->label, FORMAT_LINE_WIDTH);
+    fputc('\n', printer->out);
+}
+
+/* Print the rows of one level, each followed by its own rows of the next level. */
+static void print_group_rows(const struct printer *printer, const struct grouping *grouping,
+                             const struct grouping_row *outer, double total, size_t top)
+{
+    const struct grouping_row *rows =
+        outer == NULL ? grouping->outer : grouping->inner + outer->first;
+    size_t count = 0, rows_count = outer == NULL ? grouping->outer_count : outer->count;
+    size_t *order = report_rank_rows(rows, rows_count, printer->options->view, &count);
+    enum grouping_key key = printer->options->by[outer != NULL];
+    if (order == NULL)
+        return;
+    if (count == 0 && outer == NULL)
+        fputs("  nothing\n", printer->out);
+    for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
+        const struct grouping_row *row = &rows[order[i]];
+        print_group(printer, row, key, total, outer != NULL ? "  " : "");
+        if (row->count > 0 && outer == NULL)
+            print_group_rows(printer, grouping, row, total, top == 0 ? 0 : PRINTER_SECTION_LINES);
+    }
+    if (top != 0 && count > top)
+        fprintf(printer->out, "%10s        %*s(%s more; --top 0 shows all)\n", "...",
+                outer != NULL ? 2 : 0, "", format_count((double)(count - top)).bytes);
+    free(order);
+}
+
+/* Return, by callsite of the dump, the one with most among those that are printed alike; malloc'd.
+ * NULL: no memory. */
+static uint32_t *callsites_alike(const struct printer *printer)
+{
+    uint32_t *alike = calloc(printer->profile->callsite_count + 1, sizeof(*alike));
+    size_t count = 0;
+    struct callsite_line *lines = list_callsites(printer, (int)printer->options->view, &count);
+    if (count > 1)
+        qsort(lines, count, sizeof(*lines), compare_texts);
+    for (size_t first = 0, end; first < count && alike != NULL; first = end) {
+        size_t most = first;
+        for (end = first + 1; end < count && XXH128_isEqual(lines[first].text, lines[end].text);
+             end++)
+            most = lines[end].highest > lines[most].highest ? end : most;
+        for (size_t i = first; i < end; i++)
+            alike[lines[i].callsite] = lines[most].callsite;
+    }
+    bool listed = lines != NULL;
+    free(lines);
+    if (listed)
+        return alike;
+    free(alike);
+    return NULL;
+}
+
+void printer_groups(const struct printer *printer)
+{
+    const enum grouping_key *by = printer->options->by;
+    uint32_t *alike = callsites_alike(printer);
+    struct grouping *grouping =
+        alike != NULL ? grouping_new(printer->dump, by[0], by[1], alike) : NULL;
+    free(alike);
+    if (grouping == NULL)
+        return;
+    struct profile_estimate total = estimate_of_dump(printer->dump, printer->options->view);
+    printer_title(printer, title_of_groups(by[0]));
+    printer_columns(printer, printer->options->view, report_group_key_name(by[0]));
+    print_group_rows(printer, grouping, NULL, estimate_rank(&total, printer->options->view),
+                     printer->options->top);
+    if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
+        grouping->outer[0].label[0] == '\0' && by[0] != GROUPING_BACKTRACE)
+        fprintf(printer->out,
+                "  the program does not report %ss; docs/heaps.md explains how it can\n",
+                report_group_key_name(by[0]));
+    grouping_free(grouping);
+}
