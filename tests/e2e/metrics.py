@@ -445,7 +445,7 @@ def test_documented():
     """docs/metrics.md names every series that the source has, and its rules are ones that Prometheus takes."""
     with open(os.path.join(harness.ROOT, "docs", "metrics.md"), encoding="utf-8") as file:
         page = file.read()
-    with open(os.path.join(harness.ROOT, "src", "metrics", "render.c"), encoding="utf-8") as file:
+    with open(os.path.join(harness.ROOT, "src", "production", "metrics", "render.c"), encoding="utf-8") as file:
         source = re.findall(r'\{\s*"(heapprofd_\w+)",\s*"\w*",\s*(true|false)', file.read())
     check(len(source) > 25, f"the source has {source}")
     named = set(re.findall(r"heapprofd_\w+", page))

@@ -20,7 +20,7 @@ import harness
 from as_service import filtered
 from harness import BUILD, ROOT, check, fail, finish, need, skip
 
-PAGE = os.path.join(BUILD, "src", "view", "page", "view_page.c")
+PAGE = os.path.join(BUILD, "src", "tools", "view", "page", "view_page.c")
 # The packages differ from those of `make deb` in that only the client is optimized, have no debug information, and are
 # hardly compressed.
 QUICKLY = {"DEB_CFLAGS_APPEND": "-O0 -g0", "DEB_BUILD_OPTIONS": "noautodbgsym", "DPKG_DEB_COMPRESSOR_LEVEL": "0"}

@@ -114,7 +114,7 @@ def test_call_sites():
     source = os.path.join(harness.ROOT, "src")
     with open(os.path.join(source, "wire", "client_calls.h"), encoding="utf-8") as header:
         rows = set(re.findall(r"ROW\((\w+),", header.read())) - {"name"}
-    for directory, _, names in (*os.walk(os.path.join(source, "client")), *os.walk(os.path.join(source, "attach"))):
+    for directory, _, names in (*os.walk(os.path.join(source, "client")), *os.walk(os.path.join(source, "recorder", "attach"))):
         for name in names:
             path = os.path.relpath(os.path.join(directory, name), source)
             if not name.endswith((".c", ".h", ".S")):

@@ -20,7 +20,7 @@ import saved_pages
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-PAGE = os.path.join(ROOT, "src", "view", "page")
+PAGE = os.path.join(ROOT, "src", "tools", "view", "page")
 LIBRARIES = os.environ["VIEW_LIBRARIES"]
 MODULES = os.path.join(LIBRARIES, "node_modules")
 
