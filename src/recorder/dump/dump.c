@@ -186,9 +186,11 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         trace_peak_figures_add(&thread->peak, &figures.peak);
         trace_figures_add(&sample->figures, &figures.sums);
         trace_peak_figures_add(&sample->peak, &figures.peak);
-        size_t samples = dump_times_add(&dump->times, dump->ledger, dump->snapshot, part->figures,
-                                        figures.heap, times);
-        dump_count_work(dump, WORK_OF_THREAD + (unsigned)samples);
+        uint32_t next = dump->times.first[part->figures];
+        while (next != 0)
+            dump_count_work(dump, dump_times_add(&dump->times, dump->ledger, dump->snapshot,
+                                                 part->figures, figures.heap, &next, times));
+        dump_count_work(dump, WORK_OF_THREAD);
     }
     sample->threads = dump->threads;
     sample->times = times->slice_ms != 0 ? times : NULL;

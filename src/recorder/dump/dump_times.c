@@ -55,12 +55,16 @@ void dump_times_clear(struct dump_times *times)
     *times = (struct dump_times){0};
 }
 
-size_t dump_times_add(const struct dump_times *times, struct ledger *ledger,
-                      const struct ledger_snapshot *snapshot, uint32_t figures, uint8_t heap,
-                      struct trace_live_times *sum)
+/* So many take some 0.1 ms. */
+#define ADDED_AT_ONCE 4096u
+
+unsigned dump_times_add(const struct dump_times *times, struct ledger *ledger,
+                        const struct ledger_snapshot *snapshot, uint32_t figures, uint8_t heap,
+                        uint32_t *next, struct trace_live_times *sum)
 {
-    size_t count = 0;
-    for (uint32_t at = times->first[figures]; at != 0; at = times->items[at - 1].next, count++) {
+    unsigned count = 0;
+    uint32_t at = *next;
+    for (; at != 0 && count < ADDED_AT_ONCE; at = times->items[at - 1].next, count++) {
         const struct dump_time *item = &times->items[at - 1];
         const struct ledger_live_sample sample = {
             .size = item->size, .time_ms = item->time_ms, .figures = figures};
@@ -70,5 +74,6 @@ size_t dump_times_add(const struct dump_times *times, struct ledger *ledger,
                 (struct trace_live_times){.slice_ms = times->slice_ms, .oldest_ms = item->time_ms};
         trace_live_times_add(sum, item->time_ms, bytes / times->parts[heap], 1);
     }
+    *next = at;
     return count;
 }

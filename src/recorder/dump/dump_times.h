@@ -24,9 +24,10 @@ struct dump_times {
 int dump_times_take(struct dump_times *times, const struct ledger *ledger, uint64_t now_ms);
 void dump_times_clear(struct dump_times *times);
 
-/* Add those of these figures of the ledger's snapshot. Begin with zeros. Return their number. */
-size_t dump_times_add(const struct dump_times *times, struct ledger *ledger,
-                      const struct ledger_snapshot *snapshot, uint32_t figures, uint8_t heap,
-                      struct trace_live_times *sum);
+/* Add some of those of these figures of the ledger's snapshot. Begin with a sum of zeros and with
+ * *next = first[figures], and go on until *next is 0. Return the number of those added. */
+unsigned dump_times_add(const struct dump_times *times, struct ledger *ledger,
+                        const struct ledger_snapshot *snapshot, uint32_t figures, uint8_t heap,
+                        uint32_t *next, struct trace_live_times *sum);
 
 #endif

@@ -82,15 +82,22 @@ static void explain_by_ledger(struct memory_maps *maps, const struct unexplained
     ledger_pieces_visit(facts->ledger, take_piece, maps);
 }
 
+struct new_blocks {
+    struct memory_maps *maps;
+    size_t steps_left; /* blocks do not overlap, unless the target makes them up */
+};
+
 /* Large blocks of the C library's malloc that were made meanwhile. */
 static void take_new_block(void *context, const struct ledger_live_sample *sample)
 {
-    struct memory_maps *maps = context;
+    struct new_blocks *blocks = context;
+    struct memory_maps *maps = blocks->maps;
     const struct memory_range block = {sample->address, sample->address + sample->size};
-    heartbeat_send();
     size_t at = SORTED_SEARCH(maps->count, i, maps->items[i].end <= block.start);
-    for (; at < maps->count && maps->items[at].start < block.end; at++) {
+    for (; at < maps->count && maps->items[at].start < block.end && blocks->steps_left > 0; at++) {
         struct memory_map *map = &maps->items[at];
+        blocks->steps_left--;
+        heartbeat_send();
         uint64_t bytes = overlap(&block, 1, map);
         if (is_candidate(map) && bytes > map->explained_bytes)
             map->explained_bytes = bytes;
@@ -182,9 +189,12 @@ static uint64_t measure(struct unexplained *unexplained, struct memory_maps *map
     if (sum_up(maps, least) > ASKED_BYTES)
         explain_by_ledger(maps, facts);
     if (sum_up(maps, least) > ASKED_BYTES && facts->drain != NULL) {
+        struct new_blocks blocks = {maps, SAMPLES_MAX};
         facts->drain(facts->context);
         explain_by_ledger(maps, facts);
-        *is_certain = ledger_live_visit(facts->ledger, 0, SAMPLES_MAX, take_new_block, maps) == 1;
+        *is_certain =
+            ledger_live_visit(facts->ledger, 0, SAMPLES_MAX, take_new_block, &blocks) == 1 &&
+            blocks.steps_left > 0;
     }
     return sum_up(maps, least);
 }
