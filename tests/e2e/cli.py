@@ -1598,7 +1598,7 @@ def test_library_in_any_place():
         os.mkdir(at(name))
         library = shutil.copy(os.path.join(BUILD, "libheapprofd_preload.so"), at(name))
         environment = dict(os.environ, **TEMPORARY, HEAPPROFD_PRELOAD=library)
-        place = os.stat(at(name))
+        place = os.stat(library)
         links = f"/tmp/heapprofd-preload-{os.geteuid()}-{place.st_dev:x}-{place.st_ino:x}"
         for number, command in enumerate((["host", "-o", at(name + ".out"), "--", "echo", "it ran"], ["shell", "--", "echo", "it ran"]) * 2):
             if number == 2:
@@ -1610,6 +1610,12 @@ def test_library_in_any_place():
             check(os.readlink(os.path.join(links, os.path.basename(library))) == library, f"{command}: {os.listdir(links)}")
         (heap,) = json.loads(tool("report", "--json", at(name + ".out")).stdout)["heaps"]
         check(heap["name"] == "echo" and heap["exact_calls"] > 0, f"{heap}")
+        os.rename(links, at(name + ".links"))
+        os.symlink(at(name + ".links"), links)
+        done = run([TOOL, "host", "--", "echo", "it ran"], env=environment)
+        check(done.status == 125 and b"it ran" not in done.stdout, f"{name}, led elsewhere: {done.status} {done.stdout!r}")
+        os.unlink(links)
+        os.rename(at(name + ".links"), links)
         if os.geteuid() == 0:
             os.chown(links, 54321, 54321)
             done = run([TOOL, "host", "--", "echo", "it ran"], env=environment)

@@ -3,7 +3,6 @@
 #include "recorder/host/preload_path.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +14,22 @@
 #define LIBRARY_NAME "libheapprofd_preload.so"
 
 /* A link stays after its session, whose programs may still start others. There is one for each
- * directory with a library. */
+ * library. */
 #define LINKS "/tmp/heapprofd-preload-"
 
-/* Make the library's link in a directory of ours. Return 0 or a negative errno. */
-static int make_link(int directory, const char *library)
+/* Make the library's link in the directory `place`, which must be ours, and no link itself: whoever
+ * called sudo is trusted, but may not lead us elsewhere. Return 0 or a negative errno. */
+static int make_link(int directory, const char *place, const char *library)
 {
-    struct stat status;
+    struct stat status, named;
     char now[PATH_MAX], fresh[] = ".XXXXXX";
-    if (fstat(directory, &status) < 0 || status.st_uid != geteuid())
+    if (fstat(directory, &status) < 0 || lstat(place, &named) < 0 || !S_ISDIR(named.st_mode) ||
+        named.st_dev != status.st_dev || named.st_ino != status.st_ino ||
+        status.st_uid != geteuid())
         return -EPERM;
     /* Programs of other users may be children of root's command. */
-    fchmod(directory, 0755);
+    if ((status.st_mode & 0055) != 0055)
+        fchmod(directory, 0755);
     ssize_t length = readlinkat(directory, LIBRARY_NAME, now, sizeof(now) - 1);
     now[length > 0 ? length : 0] = '\0';
     if (strcmp(now, library) == 0)
@@ -41,25 +44,22 @@ static int make_link(int directory, const char *library)
     return code;
 }
 
-/* LD_PRELOAD's paths end at blanks and colons. Replace a path that has them by a link's. */
+/* LD_PRELOAD's paths end at colons and blanks (musl: of any kind). Replace a path that has them by
+ * a link's. */
 static int make_nameable(char path[PATH_MAX], struct error *error)
 {
     char place[sizeof(LINKS) + 48];
     struct stat status;
     struct error inner = {0};
-    if (strpbrk(path, " :") == NULL)
+    if (strpbrk(path, " :\t\n") == NULL)
         return 0;
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    bool is_there = stat(path, &status) == 0;
-    *slash = '/';
-    if (!is_there)
+    if (stat(path, &status) < 0)
         return error_set(error, -errno, "%s: %s", path, strerror(errno));
     snprintf(place, sizeof(place), LINKS "%u-%llx-%llx", (unsigned)geteuid(),
              (unsigned long long)status.st_dev, (unsigned long long)status.st_ino);
     int fd = safe_directory_make(place, &inner), code = fd;
     if (fd >= 0) {
-        code = make_link(fd, path);
+        code = make_link(fd, place, path);
         close(fd);
         error_set(&inner, code, "%s: %s", place, strerror(-code));
     }
