@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 import harness
 from attach import attached
@@ -470,8 +471,10 @@ def test_cache(directory):
         while lines.read(65536):
             pass
         os.set_blocking(lines.fileno(), True)
-        for _ in range(60):
-            lines.readline()
+        # Of the first five seconds nothing is said.
+        begun, count = time.monotonic(), 0
+        while count < 60 or time.monotonic() < begun + 6:
+            count += lines.readline() != b""
         check(session.end() == 0, session.stderr)
         server.stdin.close()
         check(server.wait() == 0, "the server failed")

@@ -10,14 +10,12 @@
 #include "profile/rollup.h"
 
 #define LEVEL 0.01
-#define RATIO_LEAST 0.125 /* of old blocks to young ones: less is none */
-#define FREED_PART 0.1    /* less is hardly anything */
-#define FREED_MOST 0.5    /* more is most of it */
-#define SLICES_LEAST 3u   /* of each part: fewer are too short to compare */
-/* Before, every profile grows, and programs begin. */
-#define TIME_LEAST_MS 1000
-#define TIME_OF_START_MS 5000
-#define COUNT_MOST 1e6 /* of samples that are compared: more decide nothing, and take long */
+#define RATIO_LEAST 0.125  /* of old blocks to young ones: less is none */
+#define FREED_PART 0.1     /* less is hardly anything */
+#define FREED_MOST 0.5     /* more is most of it */
+#define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
+#define TIME_LEAST_MS 5000 /* before, programs begin, and every profile grows */
+#define COUNT_MOST 1e6     /* of samples that are compared: more decide nothing, and take long */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1
@@ -181,8 +179,7 @@ static enum turnover_kind kind_of(const struct turnover *row, const struct parts
     return TURNOVER_UNCLEAR;
 }
 
-static void measure(struct turnover *row, const struct turnover_facts *facts, uint64_t end_ms,
-                    uint64_t needed_ms)
+static void measure(struct turnover *row, const struct turnover_facts *facts, uint64_t end_ms)
 {
     const struct trace_live_times *times = &facts->times.times;
     const struct parts parts = parts_of(times, end_ms);
@@ -191,7 +188,7 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     row->oldest_ms = fmax((double)end_ms - (double)times->oldest_ms, 0);
     row->median_ms = median_of(times, end_ms);
     row->kind = TURNOVER_UNCLEAR;
-    if (parts.width == 0 || end_ms < needed_ms)
+    if (parts.width == 0 || end_ms < TIME_LEAST_MS)
         return;
     /* Blocks that all live as long as each other are never older than that. */
     bool is_cut_off =
@@ -217,15 +214,18 @@ static uint64_t profiled_ms(const struct profile *profile, const struct export_d
     return end_ns > start_ns ? (end_ns - start_ns) / 1000000 : 0;
 }
 
-static uint64_t least_ms(const struct profile_heap *heap)
+static bool has_times(const struct profile_dump *dump)
 {
-    return heap->status.from_startup ? TIME_OF_START_MS : TIME_LEAST_MS;
+    for (size_t i = 0; i < dump->sample_count; i++)
+        if (dump->samples[i]->times != NULL)
+            return true;
+    return false;
 }
 
 uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump)
 {
-    uint64_t time_ms = profiled_ms(profile, dump), needed_ms = least_ms(dump->heap);
-    return time_ms > 0 && time_ms < needed_ms ? needed_ms : 0;
+    uint64_t time_ms = profiled_ms(profile, dump);
+    return time_ms > 0 && time_ms < TIME_LEAST_MS && has_times(dump->dump) ? TIME_LEAST_MS : 0;
 }
 
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
@@ -250,7 +250,7 @@ struct turnover turnover_of(const struct turnover_facts *facts, const struct pro
         return row;
     uint64_t end_ms = profiled_ms(profile, dump);
     if (end_ms > 0)
-        measure(&row, facts, end_ms, least_ms(dump->heap));
+        measure(&row, facts, end_ms);
     return row;
 }
 

@@ -19,8 +19,8 @@
  * least what such a risk of being freed leaves: exp(-h t), where t is the time between the two
  * parts, and h the frees per time that a sample was live (the estimate of an exponential lifetime).
  *
- * In the first second of a profile every program grows, and a program that is profiled from its
- * start loads modules and reads its input for seconds: nothing is said in its first five.
+ * Every profile grows at first, and a program loads modules and reads its input for seconds:
+ * nothing is said of the first five.
  *
  * Rows are judged together: a row grows if Holm's procedure rejects chance at 1 % (change_mark()).
  */
@@ -65,8 +65,8 @@ struct turnover {
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
                             const struct export_dump *dump, bool known);
 
-/* Return 0 or, if the profile is too short at the dump to tell what grows, the time that it needs.
- */
+/* Return 0 or, if it is only that the profile is too short at the dump to tell what grows, the time
+ * that it needs. */
 uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump);
 
 /* Judge all rows of a heap: decide which of them grow. Return 0 or -ENOMEM. */

@@ -73,11 +73,11 @@ static void print_report(const struct finished *finished, FILE *stream)
     fputc('\n', stream);
 }
 
-/* Return whether a program was attached to: of one that goes on, live is not leaked. */
+/* Return whether a program that ran before goes on: what it holds is not leaked. */
 static bool is_attached(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++)
-        if (!profile->heaps[i].status.from_startup)
+        if (!profile->heaps[i].status.from_startup && profile->heaps[i].status.exit_status < 0)
             return true;
     return false;
 }
