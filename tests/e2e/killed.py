@@ -296,6 +296,8 @@ def attach_and_kill(directory, delay, what, victim):
     wait_for(f"{what}: the program goes on", lambda: tally.began_s() and tally.last_s() > killed.ended_s + 0.2)
     process.terminate()
     check(process.wait(PATIENCE) == 0, f"{what}: the program's status is {process.returncode}")
+    began = tally.began_s()
+    check(began is not None and began < killed.began_s, f"{what}: the tally does not reach back to the kill")
     if finishing:
         wait_for(f"{what}: the end of the session's process", lambda: has_ended(finishing))
     tally.check_output(what)

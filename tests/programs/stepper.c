@@ -4,8 +4,10 @@
  *
  *   stepper STEPS           make STEPS steps
  *   stepper attached STEPS  make steps until a profiler has attached, and then STEPS more; each
- * also allocates a block that it frees at once stepper stuck STEPS     the same, but first wait
- * uninterruptibly in the kernel until standard input ends
+ *                           also allocates a block that it frees at once
+ *
+ *   stepper stuck STEPS     the same without such blocks, but first wait uninterruptibly in the
+ *                           kernel until standard input ends
  *
  * Prints the number of all steps.
  */

@@ -16,12 +16,13 @@
 static struct server server;
 static struct session session;
 
-static void run_child(void)
+static pid_t run_child(void)
 {
     pid_t child = fork();
     if (child == 0)
         _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
+    return child;
 }
 
 /* Begin with a command that has ended. */
@@ -53,6 +54,26 @@ static void later_events_leave_it_complete(void **state)
     descendants_close(&descendants);
 }
 
+/* A child of the command is in the set, if it ended before the set is looked at. */
+static void earlier_events_are_read(void **state)
+{
+    struct descendants descendants;
+    (void)state;
+    session = (struct session){0};
+    server.session = &session;
+    descendants_open(&descendants, &server, "", "");
+    if (descendants.events < 0)
+        skip();
+    descendants_begin(&descendants, getpid());
+    pid_t child = run_child();
+    descendants_read_rest(&descendants);
+    bool is_known = false;
+    for (size_t i = 0; i < descendants.count; i++)
+        is_known |= descendants.known[i].pid == child;
+    assert_true(is_known);
+    descendants_close(&descendants);
+}
+
 static void lost_events_make_it_incomplete(void **state)
 {
     (void)state;
@@ -72,6 +93,7 @@ static void lost_events_make_it_incomplete(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(earlier_events_are_read),
         cmocka_unit_test(later_events_leave_it_complete),
         cmocka_unit_test(lost_events_make_it_incomplete),
     };

@@ -322,7 +322,10 @@ static int read_suppressions(struct reader *reader)
             return code;
         }
         char **last = &file->suppressions[file->suppression_count - 1];
-        if (file->suppression_count > 1 && strcmp(last[-1], last[0]) >= 0)
+        int order = file->suppression_count > 1 ? strcmp(last[-1], last[0]) : -1;
+        if (order == 0)
+            code = fail(reader, "a suppression is here twice: save the file again");
+        else if (order > 0)
             code = fail(reader, "suppressions are not in their order");
     }
     return code;

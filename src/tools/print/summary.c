@@ -493,7 +493,8 @@ int summary_make(struct summary *summary, const struct summary_subject *subject)
         return -ENOMEM;
     if (*subject->profile->filter == '\0')
         print_sentences(&writer);
-    if (fclose(writer.out) != 0)
+    bool failed = ferror(writer.out) != 0;
+    if (fclose(writer.out) != 0 || failed)
         return -ENOMEM;
     return divide(summary);
 }
