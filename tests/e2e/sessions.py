@@ -349,11 +349,15 @@ def test_job_control():
 
 
 def dump_by_signal(session, name):
-    """Have a session dump, and wait for the dump: the kernel makes one of two signals that come before the first is taken."""
-    trace = os.path.join(at(name), "raw-trace")
-    before = os.path.getsize(trace) if os.path.exists(trace) else 0
+    """Have a session dump, and wait for the dump: two signals before it are one request."""
+    begun = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+    def is_dumped():
+        done = tool("query", "--json", os.path.join(at(name), "raw-trace"), "select max(ts) as last from hp_total")
+        return done.status == 0 and (json.loads(done.stdout)[0]["last"] or 0) > begun
+
     session.send_signal(signal.SIGUSR1)
-    wait_for("the dump", lambda: session.poll() is not None or (os.path.exists(trace) and os.path.getsize(trace) > before))
+    wait_for("the dump", lambda: session.poll() is not None or is_dumped())
 
 
 def test_dump_by_signal():
