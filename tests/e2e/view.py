@@ -1021,7 +1021,9 @@ def test_export_json():
                 same_limits(node["self"]["bytes"], alone[stack]["alloc_space"], stack)
                 same_limits(node["self"]["count"], alone[stack]["alloc_objects"], stack)
                 compared += 1
-        check(compared > 200, f"{compared} stacks compared")
+        # How many have a sample hangs on chance. Half of them are found by their names.
+        wanted = sum(1 for site in alone.values() if site)
+        check(compared > 0.4 * wanted > 60, f"{compared} of {wanted} stacks compared")
         up = server.json("api/export?heap=0.0&view=alloc_space&format=json&direction=up&filter=ignore:json")
         check(up["filters"] == [{"kind": "ignore", "expression": "json"}], f"{up['filters']}")
         check(is_near(up["nodes"][0]["bytes"]["estimate"] + up["left_out"]["bytes"]["estimate"], sum_of(report, "alloc_space")),
