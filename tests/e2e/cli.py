@@ -622,12 +622,14 @@ def test_process_titles():
     script = """
         $0 = "acorns: master /etc/acorns";
         my @children = map { my $n = $_; my $pid = fork();
-            if (!$pid) { $0 = "acorns: worker $n /var/run/x"; my @held = map { "x" x 500 } 1 .. 300;
-                         select(undef, undef, undef, $n == 3 ? 0.3 : 0.6); exit 0 }
+            if (!$pid) { $0 = "acorns: worker $n /var/run/x"; my @held = map { "x" x 500 } 1 .. 20000;
+                         select(undef, undef, undef, 0.3) if $n < 3; exit 0 }
             $pid } 1 .. 3;
         waitpid($_, 0) for @children;
     """
-    outcome = profile_of("titles", "perl", "-e", script, options=["--follow-children", "-i", "1"])
+    # A process waits for room in its small ring until the profiler has looked at it.
+    options = ["--follow-children", "-i", "1", "--block-client", "--shmem-size", "65536"]
+    outcome = profile_of("titles", "perl", "-e", script, options=options)
     check(outcome.status == 0, f"{outcome.stderr!r}")
     heaps = json.loads(tool("report", "--json", at("titles")).stdout)["heaps"]
     found = sorted(heap["command"] for heap in heaps)
