@@ -1594,8 +1594,8 @@ def test_streams():
 
 
 def test_library_in_any_place():
-    """LD_PRELOAD cannot name a path with a blank or a colon: the library is preloaded by a link to it, or why there is none is
-    printed, and the command is not run unprofiled."""
+    """LD_PRELOAD cannot name a path with a blank or a colon. Then the library is preloaded by a link to it. If there can be no
+    link, the reason is printed, and the command does not run."""
     for name in ("new user", "a:b"):
         os.mkdir(at(name))
         library = shutil.copy(os.path.join(BUILD, "libheapprofd_preload.so"), at(name))

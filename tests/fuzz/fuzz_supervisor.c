@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "recorder/service/supervisor.h"
+#include "recorder/sockets/request.h"
 #include "util/clock.h"
 #include "wire/control_page.h"
-#include "wire/request.h"
 
 /* Above the kernel's maximum, so that no process has them. */
 #define FIRST_PID 1000000000

@@ -512,7 +512,7 @@ struct growth_amount baseline_file_find(const struct baseline_file *file,
     if (row == NULL && !is_absent)
         return unknown_amount("the baseline file has no row for it: save it again with this "
                               "budget, or compare with the whole profile");
-    /* Why a run has no such heap may be what it lost of the others. */
+    /* The run may lack this heap because of what it lost: the reasons are the total's. */
     row = is_absent ? &file->total : row;
     struct growth_amount amount = row->amounts[figure];
     amount.partial_before = amount.counted ? row->totals_partial : row->partial;

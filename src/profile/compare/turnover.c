@@ -14,7 +14,7 @@
 #define FREED_PART 0.1     /* less is hardly anything */
 #define FREED_MOST 0.5     /* more is most of it */
 #define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
-#define TIME_LEAST_MS 5000 /* before, programs begin, and every profile grows */
+#define TIME_LEAST_MS 5000 /* until then a program sets itself up, and every profile grows */
 #define COUNT_MOST 1e6     /* of samples that are compared: more decide nothing, and take long */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */

@@ -65,8 +65,8 @@ struct turnover {
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
                             const struct export_dump *dump, bool known);
 
-/* Return 0 or, if it is only that the profile is too short at the dump to tell what grows, the time
- * that it needs. */
+/* If the profile is only too short at the dump to tell what grows, return the time that it needs.
+ * Else return 0. */
 uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump);
 
 /* Judge all rows of a heap: decide which of them grow. Return 0 or -ENOMEM. */

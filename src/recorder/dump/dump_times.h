@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When what is live was allocated, by the ledger's figures, at the moment of a dump. */
+/* The samples that are live at a dump, with the times at which they were allocated. */
 #ifndef HEAPPROFD_RECORDER_DUMP_DUMP_TIMES_H
 #define HEAPPROFD_RECORDER_DUMP_DUMP_TIMES_H
 

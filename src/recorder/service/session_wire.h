@@ -15,8 +15,8 @@
 #include <sys/types.h>
 
 #include "recorder/session/session.h"
+#include "recorder/sockets/request.h"
 #include "wire/handshake.h"
-#include "wire/request.h"
 
 enum session_wire_type {
     /* To the session process. */

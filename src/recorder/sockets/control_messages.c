@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "wire/request.h"
+#include "recorder/sockets/request.h"
 
 void control_send_reply(int fd, const Heapprofd__ControlReply *reply)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests to a profiler and its replies on its control socket (proto/control.proto after a header
- * of wire/request.h).
+ * of recorder/sockets/request.h).
  */
 #ifndef HEAPPROFD_RECORDER_SOCKETS_CONTROL_MESSAGES_H
 #define HEAPPROFD_RECORDER_SOCKETS_CONTROL_MESSAGES_H

@@ -11,9 +11,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "recorder/sockets/request.h"
 #include "recorder/sockets/run_directory.h"
 #include "util/pass_descriptor.h"
-#include "wire/request.h"
 
 int daemon_connect_to(const char *path, int flags, unsigned patience_s, struct error *error)
 {

@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "wire/request.h"
+#include "recorder/sockets/request.h"
 
 struct peer_message {
     char bytes[REQUEST_BYTES_MAX];

@@ -2,7 +2,7 @@
 /*
  * Where clients meet the daemon: a listening socket, and the handshake (wire/handshake.h) with each
  * that connects. It never waits for a peer, and drops one that is silent for a second. A connection
- * whose first message is a request (wire/request.h) instead of a hello is handed on.
+ * whose first message is a request (recorder/sockets/request.h) instead of a hello is handed on.
  *
  * Connections are shared out among users (connection_shares.h), including those that were handed
  * on. An idle connection ends after RENDEZVOUS_IDLE_MS. Accepting one costs little, so that nobody

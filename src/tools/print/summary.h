@@ -34,8 +34,8 @@ struct summary {
     const char **parts;
 };
 
-/* Make the sentences. There are none of a profile that was read with a filter, because they are
- * about the whole. Return 0 or -ENOMEM; clear them in any case. */
+/* Make the sentences. They are about the whole heap, so a profile that was read with a filter has
+ * none. Return 0 or -ENOMEM; clear them in any case. */
 int summary_make(struct summary *summary, const struct summary_subject *subject);
 void summary_clear(struct summary *summary);
 

@@ -3,8 +3,8 @@
  * The files of the web page, compressed with gzip, as scripts/bundle-page makes them. A server
  * sends them with Content-Encoding: gzip. The first file is index.html.
  */
-#ifndef VIEW_PAGE_H
-#define VIEW_PAGE_H
+#ifndef HEAPPROFD_TOOLS_VIEW_PAGE_PAGE_H
+#define HEAPPROFD_TOOLS_VIEW_PAGE_PAGE_H
 
 #include <stddef.h>
 

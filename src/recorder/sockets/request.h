@@ -4,8 +4,8 @@
  * message each, this header followed by a serialized ControlRequest or ControlReply
  * (proto/control.proto). The magic distinguishes a request from a hello.
  */
-#ifndef HEAPPROFD_WIRE_REQUEST_H
-#define HEAPPROFD_WIRE_REQUEST_H
+#ifndef HEAPPROFD_RECORDER_SOCKETS_REQUEST_H
+#define HEAPPROFD_RECORDER_SOCKETS_REQUEST_H
 
 #include <stdbool.h>
 #include <stddef.h>
