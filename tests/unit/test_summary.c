@@ -54,8 +54,8 @@ static struct profile *make_profile(const char *function, double second_bytes, u
     return fixture_take_profile(fd);
 }
 
-/* Make the sentences about the second dump; they live as long as the profile. */
-static struct summary make_summary(const struct profile *profile)
+/* Make the sentences about a dump; they live as long as the profile. */
+static struct summary make_summary(const struct profile *profile, size_t dump)
 {
     struct rollup_tables tables = {.profile = profile};
     struct folding folding = {0};
@@ -64,7 +64,8 @@ static struct summary make_summary(const struct profile *profile)
     assert_int_equal(heap->dump_count, 2);
     assert_int_equal(folding_make(&folding, profile), 0);
     struct summary_subject subject = {
-        .profile = profile, .heap = heap, .dump = &heap->dumps[1], .folding = &folding};
+        .profile = profile, .heap = heap, .dump = &heap->dumps[dump], .folding = &folding};
+    subject.has_process = dump == 0;
     subject.of_frames = rollup_functions(&tables, &subject.function_count);
     assert_int_equal(summary_make(&summary, &subject), 0);
     folding_clear(&folding);
@@ -76,7 +77,7 @@ static struct summary make_summary(const struct profile *profile)
 static void assert_growth(double second_bytes, uint64_t interval, const char *expected)
 {
     struct profile *profile = make_profile("hold", second_bytes, interval);
-    struct summary summary = make_summary(profile);
+    struct summary summary = make_summary(profile, 1);
     assert_true(summary.count >= 2);
     assert_int_equal(summary.items[1].count, 1);
     assert_string_equal(summary.items[1].parts[0], expected);
@@ -102,7 +103,7 @@ static void names_are_parts_of_their_own(void **state)
 {
     (void)state;
     struct profile *profile = make_profile("`a`\001\n", 1e6, 1);
-    struct summary summary = make_summary(profile);
+    struct summary summary = make_summary(profile, 1);
     assert_int_equal(summary.items[0].count, 3);
     assert_string_equal(summary.items[0].parts[0], "1.00 MB is live: ");
     assert_string_equal(summary.items[0].parts[1], "`a`\\x01\\x0a [example]");
@@ -116,10 +117,38 @@ static void a_part_of_a_profile_has_none(void **state)
     (void)state;
     struct profile *profile = make_profile("hold", 1e6, 1);
     profile->filter = "--focus 'hold'";
-    struct summary summary = make_summary(profile);
+    struct summary summary = make_summary(profile, 1);
     assert_int_equal(summary.count, 0);
     summary_clear(&summary);
     profile->filter = "";
+    profile_free(profile);
+}
+
+/* A snapshot may be older than the dump, for which there was no time to take one. */
+static void resident_memory_is_of_its_own_moment(void **state)
+{
+    (void)state;
+    struct profile *profile = make_profile("hold", 1e6, 1);
+    const struct profile_dump *dump = &profile->heaps[0].dumps[0];
+    struct profile_memory_snapshot snapshot = {.process = profile->heaps[0].process};
+    snapshot.values.parts[MEMORY_ALLOCATOR].rss_bytes = 4000000;
+    static const char *const expected[] = {
+        "Resident memory was 4.00 MB at this dump; the heap's live bytes are 25.0 % of that.",
+        "Resident memory was 4.00 MB 1.00 s before this dump."};
+    assert_int_equal(profile->memory_snapshot_count, 0);
+    profile->memory_snapshots = &snapshot;
+    profile->memory_snapshot_count = 1;
+    for (int i = 0; i < 2; i++) {
+        bool is_there = false;
+        snapshot.values.boottime_ns = dump->boottime_ns - (uint64_t)i * 1000000000;
+        struct summary summary = make_summary(profile, 0);
+        for (size_t k = 0; k < summary.count; k++)
+            is_there |= strcmp(summary.items[k].parts[0], expected[i]) == 0;
+        assert_true(is_there);
+        summary_clear(&summary);
+    }
+    profile->memory_snapshots = NULL;
+    profile->memory_snapshot_count = 0;
     profile_free(profile);
 }
 
@@ -129,6 +158,7 @@ int main(void)
         cmocka_unit_test(only_what_chance_does_not_explain_is_a_change),
         cmocka_unit_test(names_are_parts_of_their_own),
         cmocka_unit_test(a_part_of_a_profile_has_none),
+        cmocka_unit_test(resident_memory_is_of_its_own_moment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -407,16 +407,23 @@ static void print_resident(const struct writer *writer)
     fputs(".\n", writer->out);
 }
 
-/* Print the resident memory at a dump before the last, and the part that the heap's live bytes are.
- */
+/* Print the resident memory at a dump before the last, and the part that the heap's live bytes are
+ * if both are of one moment. */
 static void print_resident_then(const struct writer *writer)
 {
     double rss = (double)process_memory_at(writer->profile, writer->heap->process, writer->dump);
-    double live = bytes_in(writer, EXPORT_SPACE);
+    double live = bytes_in(writer, EXPORT_SPACE), age = 0;
+    const struct rss_moment moment = rss_moment_of(writer->profile, writer->heap, writer->dump, 0);
     if (rss == 0)
         return;
-    fprintf(writer->out, "Resident memory was %s at this dump", format_bytes(rss).bytes);
-    if (live >= 0.5 && live <= rss)
+    if (moment.snapshot != NULL)
+        age = rss_age_seconds(&moment);
+    fprintf(writer->out, "Resident memory was %s ", format_bytes(rss).bytes);
+    if (age > 0)
+        fprintf(writer->out, "%s before this dump", format_time(age).bytes);
+    else
+        fputs("at this dump", writer->out);
+    if (age == 0 && live >= 0.5 && live <= rss)
         fprintf(writer->out, "; the heap's live bytes are %s of that",
                 format_share(100 * live / rss).bytes);
     fputs(".\n", writer->out);
