@@ -624,8 +624,9 @@ def test_ends_with_its_processes():
             for kind in "asleep", "zombie":
                 asleep = begin("sleep", "60", env={**ENVIRONMENT, "LD_PRELOAD": os.path.join(harness.BUILD, "libheapprofd_preload.so")})
                 wait_for("it sleeps", lambda: "nanosleep" in wait_of(asleep.pid)) # it allocates no more
-                session = begin(TOOL, "-q", "-p", str(asleep.pid), "-o", at(f"{name}-{kind}"))
-                wait_for("the session", lambda: [s for s in status() if s["requester_pid"] == session.pid] or session.poll() is not None)
+                session = begin(TOOL, "-p", str(asleep.pid), "-o", at(f"{name}-{kind}"))
+                # Written when the session has looked at its processes. Before, it might find that this one has ended.
+                check(b"Profiling" in session.stderr.readline(), f"{what}, {kind}: -p did not begin")
                 check(session.poll() is None, f"{what}, {kind}: did not wait for a process that may join")
                 asleep.kill()
                 if kind == "asleep":
