@@ -29,6 +29,7 @@
 #include "client/system.h"
 #include "client/unwind/unfinished_walk.h"
 #include "client/unwind/unwind_memory.h"
+#include "client/unwind/unwind_stack.h"
 #include "wire/record.h"
 
 /* Interval of the search for libraries that were unloaded without a call of dlclose. */
@@ -182,15 +183,38 @@ static void sleep_a_millisecond(void)
     system_call(CALL_SLEEP, &never_woken, &millisecond);
 }
 
-/* Take a shared buffer. Wait for one if none is free. */
+/* Return whether another thread holds a shared buffer. What only functions below us on our own
+ * stack hold, waiting does not bring back. */
+static bool scratch_others_hold(const struct ring_thread *thread)
+{
+    uint64_t slot = (uint64_t)(thread - client.threads);
+    for (uint32_t i = SCRATCHES_OWNED; i < SCRATCHES; i++) {
+        union scratch_holder holder = {.word = load_relaxed(&scratches[i].holder)};
+        if (holder.word == 0 || holder.slot != slot)
+            return true;
+    }
+    return false;
+}
+
+/* Take a buffer if the slot's own is held, or there is none. Wait for one if none is free. */
 static __attribute__((noinline)) struct scratch *
 scratch_take_shared(const struct ring_thread *thread, uintptr_t here)
 {
-    struct scratch *scratch = scratch_try_shared(thread, here);
+    union scratch_holder self = scratch_holder_of(thread, here);
+    struct scratch *scratch = NULL;
+    /* Jumps may have left each walk so far before it found the thread's stack. Without the stack's
+     * bounds no buffer that they held would be known as free. */
+    unwind_stack_find_home(thread_slot_bounds(thread), here);
+    if (self.slot < SCRATCHES_OWNED)
+        scratch = scratch_try_own(self, thread, here);
+    if (likely(scratch == NULL))
+        scratch = scratch_try_shared(thread, here);
     if (unlikely(scratch == NULL))
         scratch = scratch_inherit(thread, here);
     /* The holders are threads that lost the processor during a walk. */
     for (int i = 0; scratch == NULL && i < SCRATCH_YIELDS + SCRATCH_SLEEPS; i++) {
+        if (!scratch_others_hold(thread))
+            return NULL;
         if (i < SCRATCH_YIELDS)
             system_call(CALL_YIELD);
         else

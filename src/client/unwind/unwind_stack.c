@@ -86,7 +86,7 @@ static bool control_block_ends_stack(void)
     return !runs_initial_thread();
 }
 
-static bool home_find(struct unwind_stack_bounds *bounds, uintptr_t sp)
+bool unwind_stack_find_home(struct unwind_stack_bounds *bounds, uintptr_t sp)
 {
     if (bounds->high != 0)
         return home_extends(bounds, sp);
@@ -134,7 +134,7 @@ void unwind_stack_find(struct unwind_stack *stack, uintptr_t sp, bool innermost)
 {
     struct unwind_stack_bounds *bounds = stack->bounds;
     stack->low = stack->high = 0;
-    if (home_find(bounds, sp)) {
+    if (unwind_stack_find_home(bounds, sp)) {
         stack->low = bounds->low;
         stack->high = bounds->high;
     } else if (!system_copies_memory()) {

@@ -31,6 +31,9 @@ struct unwind_stack {
  * last page of the initial stack; 0: unknown. */
 void unwind_stack_init(uintptr_t stack_end);
 
+/* Find or extend the thread's home stack, if sp is on it. Return whether the range grew. */
+bool unwind_stack_find_home(struct unwind_stack_bounds *bounds, uintptr_t sp);
+
 /* Find the stack of an sp that is not in the known part of the home stack. */
 void unwind_stack_find(struct unwind_stack *stack, uintptr_t sp, bool innermost);
 
