@@ -447,6 +447,25 @@ def test_before_and_after_main():
             check_total(heap, name, exact_calls=50, exact_bytes=5000)
 
 
+def test_not_asked_for():
+    """The first answer names the heaps that a session with the default heaps does not profile."""
+    for options, is_named in (((), True), (("--all-heaps",), False), (("--exclude-heaps", "lifetime"), False),
+                              (("--heaps", "libc.malloc"), False)):
+        with scene(start=False) as (_, directory):
+            _, report = host("heap_lifetime", options=options, directory=directory)
+            named = [heap for heap in report["heaps"] if "a heap of its own (lifetime)" in heap["remark"]]
+            check(bool(named) == is_named, f"{options}: {[heap['remark'] for heap in report['heaps']]}")
+            text = run([harness.TOOL, "report", os.path.join(directory, "profile")]).stdout
+            check((b"--all-heaps shows it" in text) == is_named, f"{options}: {text.decode()}")
+    with company("shared") as (daemon, directory, process):
+        process.register("custom")
+        output = os.path.join(directory, "attached")
+        session = Session(daemon, output, "-p", str(process.pid))
+        join(daemon, process)
+        check(session.end() == 0, session.stderr)
+        check("It is linked to the client library: heaps of its own are missing" in session.stderr, session.stderr)
+
+
 def test_restricted():
     """A program that may not make the client's system calls is not invited, and is reported."""
     for way in ("shared", "archive"):

@@ -57,6 +57,24 @@ static void test_explains_missing_samples(void **state)
     assert_null(strstr(text, "No call of malloc"));
 }
 
+static void test_names_heaps_that_nobody_asked_for(void **state)
+{
+    (void)state;
+    struct diagnosis_facts facts = whole();
+    facts.totals.unmentioned_heaps = 1;
+    strcpy(facts.totals.unmentioned_heap, "app.textures");
+    expect(&facts, "The program has a heap of its own (app.textures)");
+    facts.totals.unmentioned_heaps = 3;
+    expect(&facts, "The program has 3 heaps of its own (app.textures and others)");
+
+    facts = whole();
+    facts.has_hidden_heaps = true;
+    diagnosis_write(&facts, text, sizeof(text));
+    assert_string_equal("", text); /* only an attached client cannot see them */
+    facts.attached = true;
+    expect(&facts, "heaps of its own are missing. --all-heaps records them");
+}
+
 static void test_reports_heaps_that_never_appeared(void **state)
 {
     (void)state;
@@ -272,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_whole_profile_has_no_remark),
         cmocka_unit_test(test_explains_missing_samples),
+        cmocka_unit_test(test_names_heaps_that_nobody_asked_for),
         cmocka_unit_test(test_reports_heaps_that_never_appeared),
         cmocka_unit_test(test_reports_the_missed_part_of_a_new_process),
         cmocka_unit_test(test_names_the_heap_of_go),

@@ -149,12 +149,31 @@ static int init_live_set(struct AHeapInfo *heap, uint64_t interval)
     return result;
 }
 
+/* Report a heap of the program that a session with the default heaps does not profile, unless it
+ * excludes it by name: its user may not know of it. */
+static void report_unmentioned(const struct AHeapInfo *heap)
+{
+    uint64_t words[RING_HEAP_NAME_BYTES / 8];
+    if (heap->of_ranges || heap->is_python || heap->is_family || heap_find_rule(heap->name) != NULL)
+        return;
+    if (client.wanted_heaps->families_interval_bytes == 0) /* the session names its heaps */
+        return;
+    /* Only the first one writes the name. */
+    if (add_relaxed(&client.control->unmentioned_heaps, 1) != 0)
+        return;
+    memcpy(words, heap->name, sizeof(words));
+    for (unsigned i = 0; i < RING_HEAP_NAME_BYTES / 8; i++)
+        store_relaxed(&client.control->unmentioned_heap[i], words[i]);
+}
+
 void heap_begin(uint32_t id)
 {
     struct AHeapInfo *heap = &heaps[id];
     if (add_ordered(&client.process->heap_begun[id], 1) != 0)
         return;
     uint64_t interval = wanted_interval(heap);
+    if (interval == 0)
+        report_unmentioned(heap);
     uint32_t number = interval != 0 ? number_interval(interval) : HEAP_INTERVALS_MAX;
     heap->rule = (struct sampler_rule){0};
     if (number == HEAP_INTERVALS_MAX || (!heap->of_ranges && init_live_set(heap, interval) != 0))

@@ -223,6 +223,9 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         say("%u of its system calls failed with EINTR because of that.", facts->calls_cut);
     if (facts->others_wanted)
         say("%s", diagnosis_of_attached);
+    else if (facts->has_hidden_heaps)
+        say("It is linked to the client library: heaps of its own are missing. --all-heaps records "
+            "them, without malloc; heap_profile host records both.");
 }
 
 /* The client knows how to cross to Go's stacks on x86-64 (go_call.h). */
@@ -257,6 +260,14 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "preloaded library does not see: its memory is missing.%s",
             facts->totals.unseen_family,
             facts->mmap_wanted ? "" : " --heaps libc.mmap shows what it maps.");
+    if (facts->totals.unmentioned_heaps == 1)
+        say("The program has a heap of its own (%s), which was not asked for and is missing: "
+            "--all-heaps shows it.",
+            facts->totals.unmentioned_heap);
+    else if (facts->totals.unmentioned_heaps > 1)
+        say("The program has %" PRIu32 " heaps of its own (%s and others), which were not asked "
+            "for and are missing: --all-heaps shows them.",
+            facts->totals.unmentioned_heaps, facts->totals.unmentioned_heap);
     if (facts->totals.restricted)
         say("The process restricted its own system calls (seccomp, or Syscall User Dispatch), and "
             "the "

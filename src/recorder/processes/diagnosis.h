@@ -50,6 +50,7 @@ struct diagnosis_facts {
      * upper bounds. */
     uint64_t attach_missed_us, known_us;
     bool start_was_reported;   /* the kernel reported its exec */
+    bool has_hidden_heaps;     /* attached to with the default heaps: it may have some of its own */
     const char *attach_remark; /* problems of the attachment, as sentences; "": none */
     bool forked;               /* its profile began with a fork */
     bool running;              /* at the end of the session */

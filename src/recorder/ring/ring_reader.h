@@ -105,6 +105,9 @@ struct ring_totals {
     bool has_deepbind; /* it opened libraries whose malloc calls bypass the client */
     char unseen_family[RING_UNSEEN_BYTES]; /* an allocator of a library that the client does not
                                               see; "": none */
+    /* Heaps of the program that the session did not mention, and the first one's name. */
+    uint32_t unmentioned_heaps;
+    char unmentioned_heap[RING_HEAP_NAME_BYTES];
     /* Number of forked children of an attached process that allocate and are not profiled, and the
      * pid of the last one in its own namespace. */
     uint32_t silent_children, silent_child_pid;

@@ -77,16 +77,16 @@ static uint32_t line_count(const struct ring_reader *reader)
     return lines < RING_HEAP_LINES_MAX ? lines : RING_HEAP_LINES_MAX;
 }
 
-/* Copy the name of an allocator that the client does not see, as far as it is one. */
-static void read_unseen_family(const struct ring_control *control, char name[RING_UNSEEN_BYTES])
+/* Copy a name that the client wrote, as far as it is one. */
+static void read_name(const uint64_t *words, char *name, size_t size)
 {
-    for (unsigned i = 0; i < RING_UNSEEN_BYTES / 8; i++) {
-        uint64_t word = load_relaxed(&control->unseen_family[i]);
+    for (size_t i = 0; i < size / 8; i++) {
+        uint64_t word = load_relaxed(&words[i]);
         memcpy(name + i * sizeof(word), &word, sizeof(word));
     }
-    name[RING_UNSEEN_BYTES - 1] = 0;
+    name[size - 1] = 0;
     for (char *at = name; *at != 0; at++) {
-        if (*at <= ' ' || *at > '~')
+        if (*at < ' ' || *at > '~')
             *at = '?';
     }
 }
@@ -112,7 +112,10 @@ static void sum_threads(const struct ring_reader *reader, uint32_t threads,
     totals->client_state = load_relaxed(&control->client_state);
     totals->restricted = load_relaxed(&control->restricted) != 0;
     totals->has_deepbind = load_relaxed(&control->has_deepbind) != 0;
-    read_unseen_family(control, totals->unseen_family);
+    read_name(control->unseen_family, totals->unseen_family, sizeof(totals->unseen_family));
+    read_name(control->unmentioned_heap, totals->unmentioned_heap,
+              sizeof(totals->unmentioned_heap));
+    totals->unmentioned_heaps = load_relaxed(&control->unmentioned_heaps);
     totals->silent_children = load_relaxed(&control->silent_children);
     totals->silent_child_pid = load_relaxed(&control->silent_child_pid);
 }

@@ -84,6 +84,12 @@ static bool has_control_page(const struct server *server, pid_t pid)
     return printed < (int)sizeof(mapped) && process_info_file_contains(pid, "maps", mapped);
 }
 
+/* Return whether the process is linked to the client's shared library. */
+static bool maps_client(pid_t pid)
+{
+    return process_info_file_contains(pid, "maps", CLIENT_NAME);
+}
+
 /* Return whether the process will join by itself. A program that is linked to the client brings
  * only its own heaps into a session, not malloc. It cannot join if it began before our page
  * existed; a program that begins now is about to map it. */
@@ -91,8 +97,7 @@ static bool joins_by_itself(const struct server *server, const struct discovery_
 {
     return is_preloaded(entry->pid) ||
            (heap_rules_want_others(server->session->config) &&
-            (has_control_page(server, entry->pid) ||
-             (!entry->running && process_info_file_contains(entry->pid, "maps", CLIENT_NAME))));
+            (has_control_page(server, entry->pid) || (!entry->running && maps_client(entry->pid))));
 }
 
 int discovery_check(const struct process_info *info, struct error *how)
@@ -147,6 +152,7 @@ static int attach_to(struct server *server, const struct discovery_entry *entry,
     target->began_us = entry->began_us;
     target->start_was_reported = entry->was_reported;
     target->attached_us = clock_read_us(CLOCK_MONOTONIC);
+    target->is_linked = has_control_page(server, entry->pid) || maps_client(entry->pid);
     server_drain_soon(server);
     /* The caller who started a command also waits for its end. */
     return entry->pid == server->session->command_pid ? 0 : server_watch(server, pidfd);

@@ -103,8 +103,9 @@ struct target {
     /* Of a new process, CLOCK_MONOTONIC. began_us: its exec if the kernel reported it, else a lower
      * bound; 0: unknown. */
     uint64_t began_us, attached_us;
-    bool start_was_reported;                   /* the kernel reported its exec */
-    uint32_t restrictions;                     /* on its system calls, when it was attached to */
+    bool start_was_reported; /* the kernel reported its exec */
+    bool is_linked;          /* it was attached to, and is linked to the client library */
+    uint32_t restrictions;   /* on its system calls, when it was attached to */
     char attach_failure[ATTACH_LEFT_BYTES];    /* reason why attaching failed; "" */
     char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, or of joining, as
                                                   sentences */
