@@ -160,7 +160,7 @@ static enum unprofiled_reason reason_of(struct descendants *descendants,
 static bool is_profiled(const struct session *session, pid_t pid)
 {
     const struct target *target = session_find(session, pid);
-    return target != NULL && !target->image_gone && !target_has_exec(target);
+    return target != NULL && target->exec != TARGET_EXEC_AWAY && !target_has_exec(target);
 }
 
 /* Return whether the program that cannot load the library is one to attach to. The session wants

@@ -170,7 +170,7 @@ static bool is_same_executable(const char *now, const char *then)
 static bool has_been_replaced(const struct target *target, const struct process_info *info,
                               const struct discovery_entry *entry)
 {
-    bool was_attached_before = target->was_attached && !target->image_gone &&
+    bool was_attached_before = target->was_attached && target->exec != TARGET_EXEC_AWAY &&
                                ((entry->was_reported && entry->began_us > target->attached_us) ||
                                 !is_same_executable(info->executable, target->info.executable));
     return was_attached_before || target_has_exec(target);
@@ -326,7 +326,7 @@ static enum discovery_state examine(struct server *server, const struct process_
         explain_if_numbered(session, info, "The profiler does not profile itself.");
         return DISCOVERY_NOT_WANTED;
     }
-    if (target != NULL && !target->image_gone)
+    if (target != NULL && target->exec != TARGET_EXEC_AWAY)
         return DISCOVERY_DONE;
     /* Check this first: the owner must learn nothing else about other users' processes. */
     if (!session->of_command && session_may_profile(session, info, &error) < 0) {

@@ -115,7 +115,8 @@ int session_open(struct session *session, const struct heap_config *config, bool
 struct target *session_find(const struct session *session, pid_t pid)
 {
     for (size_t i = 0; i < session->target_count; i++) {
-        if (session->targets[i]->info.pid == pid && !session->targets[i]->superseded)
+        if (session->targets[i]->info.pid == pid &&
+            session->targets[i]->exec != TARGET_EXEC_SUPERSEDED)
             return session->targets[i];
     }
     return NULL;
@@ -241,7 +242,7 @@ bool session_may_speak(const struct session *session, const struct process_info 
 bool session_profiles(const struct session *session, pid_t pid)
 {
     const struct target *target = session_find(session, pid);
-    return target != NULL && !target->image_gone;
+    return target != NULL && target->exec != TARGET_EXEC_AWAY;
 }
 
 static void write_empty_profile(struct session *session, const struct process_info *info,
@@ -285,7 +286,7 @@ void session_reject(struct session *session, pid_t pid, enum handshake_origin or
 static void notice_silent_exec(struct target *target, const char *hint)
 {
     char comm[16];
-    if (target->image_gone || target->totals.client_state != RING_CLIENT_RUNNING ||
+    if (target->exec == TARGET_EXEC_AWAY || target->totals.client_state != RING_CLIENT_RUNNING ||
         !process_info_comm(target->info.pid, comm) || strcmp(comm, target->info.comm) == 0)
         return;
     size_t thread_count;
@@ -317,25 +318,25 @@ void session_end_target(struct session *session, struct target *target,
 {
     struct target_end known_end = *caller_end, *end = &known_end;
     bool dead = !end->running, is_known = end->exit_status >= 0;
-    if (dead && !is_known && !target->superseded)
+    if (dead && !is_known && target->exec != TARGET_EXEC_SUPERSEDED)
         end->exit_status = session_exit_status(target);
     /* The trace's readers order by time: a process must not end before its last dump. So the dump
      * has the time of the end. */
-    if (dead && !target->superseded)
+    if (dead && target->exec != TARGET_EXEC_SUPERSEDED)
         trace_writer_set_time(session->writer, clock_read_ns(CLOCK_BOOTTIME));
     target_finish(target, dead);
-    if (dead && is_known && !target->superseded)
+    if (dead && is_known && target->exec != TARGET_EXEC_SUPERSEDED)
         notice_silent_exec(target, session->of_command
                                        ? "the list of unprofiled processes gives the reason"
                                        : "it ended before the profiler could examine it");
     target_name_code(target, dead, session_drain, session);
     list_silent_children(session, target);
     /* What another program did in the process is not this one's end. */
-    if (dead && !target->superseded && !target->image_gone)
+    if (dead && target->exec == TARGET_EXEC_NONE)
         session_write_process_end(session, target, end->exit_status);
     target_write_dump(target, session->writer, session->files, end, session->config->dump_at_max);
     if (dead && !session->config->timeline.off)
-        target_write_end(target, session->writer, !target->superseded);
+        target_write_end(target, session->writer, target->exec != TARGET_EXEC_SUPERSEDED);
     trace_writer_set_time(session->writer, 0);
     session_remove_target(session, target);
 }
@@ -360,7 +361,7 @@ void session_dump_superseded(struct session *session)
 {
     struct target_end end = {.final = true, .exit_status = -1};
     for (size_t i = 0; i < session->target_count;) {
-        if (session->targets[i]->superseded)
+        if (session->targets[i]->exec == TARGET_EXEC_SUPERSEDED)
             session_end_target(session, session->targets[i], &end);
         else
             i++;

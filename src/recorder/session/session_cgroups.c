@@ -31,7 +31,8 @@ void session_leave_cgroup(struct session *session, struct target *target)
 
 static void follow(struct session *session, struct target *target, uint64_t now_ms)
 {
-    if (target->cgroup == NULL || now_ms < target->moved_due_ms || target->superseded)
+    if (target->cgroup == NULL || now_ms < target->moved_due_ms ||
+        target->exec == TARGET_EXEC_SUPERSEDED)
         return;
     if (clock_read_ms(CLOCK_MONOTONIC_COARSE) > target->start_ms + YOUNG_MS)
         target->moved_due_ms = now_ms + MOVED_PERIOD_MS;
@@ -50,7 +51,8 @@ static void dump_near(struct session *session, const struct near_cgroup *near)
                              .cause_limit_bytes = near->limit_bytes};
     for (size_t i = 0; i < session->target_count; i++) {
         struct target *target = session->targets[i];
-        if (target->superseded || !memory_cgroup_is_in(target->cgroup, near->cgroup))
+        if (target->exec == TARGET_EXEC_SUPERSEDED ||
+            !memory_cgroup_is_in(target->cgroup, near->cgroup))
             continue;
         target_drain(target, false);
         target_write_dump(target, session->writer, session->files, &end,

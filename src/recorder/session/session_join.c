@@ -39,7 +39,7 @@ void session_note_exec(struct target *target, const char *became, const char *hi
     snprintf(target->became, sizeof(target->became), "%.63s", became);
     target->became_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
     target->became_hint = hint;
-    target->image_gone = true;
+    target->exec = TARGET_EXEC_AWAY;
 }
 
 /* End the profile of a program that its process has replaced by exec. `new` is the target of the
@@ -47,7 +47,7 @@ void session_note_exec(struct target *target, const char *became, const char *hi
 static void replace_image(struct session *session, struct target *old,
                           const struct process_info *info, struct target *new)
 {
-    if (!old->image_gone) {
+    if (old->exec != TARGET_EXEC_AWAY) {
         target_finish(old, true);
         session_note_exec(old, process_info_name(info), hint_of_exec(session, info));
         /* Do it now: the new program's compiler may overwrite the map file (perf-PID.map) of the
@@ -73,8 +73,7 @@ static void replace_image(struct session *session, struct target *old,
     }
     /* It is dumped at the next session_poll(): the new program waits for its reply. */
     new->replaced_kept = true;
-    old->superseded = true;
-    old->image_gone = false;
+    old->exec = TARGET_EXEC_SUPERSEDED;
     close(old->pidfd);
     old->pidfd = -1;
 }
@@ -441,8 +440,8 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     }
     /* We attached to this program. Its dormant client now answers the invitation, or it is linked
      * statically to one. */
-    if (old != NULL && old->was_attached && !old->image_gone && hello->origin != HANDSHAKE_FORK &&
-        !target_has_exec(old)) {
+    if (old != NULL && old->was_attached && old->exec != TARGET_EXEC_AWAY &&
+        hello->origin != HANDSHAKE_FORK && !target_has_exec(old)) {
         fill_reply(session, NULL, reply);
         return 0;
     }
@@ -463,7 +462,7 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
 void session_end_replaced(struct session *session, const struct process_info *info)
 {
     struct target *target = session_find(session, info->pid);
-    if (target != NULL && !target->image_gone)
+    if (target != NULL && target->exec != TARGET_EXEC_AWAY)
         replace_image(session, target, info, NULL);
 }
 

@@ -88,7 +88,7 @@ void session_drop_unwanted(struct session *session)
         bool is_denied = session->policy != NULL && access_policy_denies(session->policy, info);
         bool is_wanted = session_wants(session, info, (enum handshake_origin)target->origin);
         snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
-        if ((is_wanted && !is_denied) || target->superseded) {
+        if ((is_wanted && !is_denied) || target->exec == TARGET_EXEC_SUPERSEDED) {
             i++;
             continue;
         }

@@ -160,9 +160,9 @@ static void classify_code(struct target *target, uint64_t now_ms, bool dead)
 
 void target_name_code(struct target *target, bool dead, void (*pause)(void *context), void *context)
 {
-    enum non_module_end end = dead                                       ? NON_MODULE_DEAD
-                              : target->image_gone || target->superseded ? NON_MODULE_REPLACED
-                                                                         : NON_MODULE_RUNS;
+    enum non_module_end end = dead                               ? NON_MODULE_DEAD
+                              : target->exec != TARGET_EXEC_NONE ? NON_MODULE_REPLACED
+                                                                 : NON_MODULE_RUNS;
     if (target->non_module_code != NULL)
         non_module_code_name(target->non_module_code, ledger_callsites(target->ledger), end, pause,
                              context);
@@ -171,8 +171,7 @@ void target_name_code(struct target *target, bool dead, void (*pause)(void *cont
 /* Update the title: a server's child begins with its parent's title and sets its own later. */
 static void update_title(struct target *target)
 {
-    if (!target->image_gone && !target->superseded &&
-        process_info_refresh(&target->info, target->image_fd))
+    if (target->exec == TARGET_EXEC_NONE && process_info_refresh(&target->info, target->image_fd))
         target->title_changed = true;
 }
 
@@ -288,7 +287,7 @@ static void take_memory_snapshot(struct target *target, bool is_of_dump)
     if (target->config->background &&
         !(is_of_dump && memory_watch_is_due(&target->memory, target->neighbours)))
         return;
-    if (!target->image_gone && !target->superseded)
+    if (target->exec == TARGET_EXEC_NONE)
         memory_watch_take_snapshot(&target->memory, &request);
 }
 
@@ -361,7 +360,7 @@ bool target_is_dead(const struct target *target)
 
 bool target_has_exec(const struct target *target)
 {
-    return !target->image_gone && !target->superseded && target->image_fd >= 0 &&
+    return target->exec == TARGET_EXEC_NONE && target->image_fd >= 0 &&
            process_image_is_gone(target->image_fd) && process_has_image(target->info.pid);
 }
 
@@ -540,7 +539,7 @@ void target_notice_changes(struct target *target, size_t targets)
     target->neighbours = targets;
     target_look_for_families(target);
     /* Each dump updates the title, too. */
-    if (target->config->background || target->image_gone)
+    if (target->config->background || target->exec == TARGET_EXEC_AWAY)
         return;
     bool is_title_due = now_ms >= target->title_due_ms;
     bool is_memory_due = memory_watch_is_due(&target->memory, targets);
@@ -648,7 +647,7 @@ static struct trace_heap_dump make_status(const struct target *target, const str
     struct trace_heap_dump status = {
         .pid = target->info.pid,
         .image = target->image,
-        .heap_name = target->superseded ? texts->program : NULL,
+        .heap_name = target->exec == TARGET_EXEC_SUPERSEDED ? texts->program : NULL,
         .start_timestamp_ns =
             target->last_dump_ns != 0 ? target->last_dump_ns : target->start_ms * UINT64_C(1000000),
         .interval_bytes = heap_config_first_interval(target->config),
@@ -694,7 +693,7 @@ int target_write_dump(struct target *target, struct trace_writer *writer, struct
     make_texts(target, end, &texts);
     if (target->non_module_code != NULL && !end->final && !end->checkpoint)
         non_module_code_settle(target->non_module_code, ledger_callsites(target->ledger),
-                               !end->running || target->image_gone);
+                               !end->running || target->exec == TARGET_EXEC_AWAY);
     if (target->totals.has_deepbind && target->unseen_allocator[0] == 0)
         snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     struct dump_request request = {

@@ -27,6 +27,24 @@
 #include "util/process_rights.h"
 #include "wire/handshake.h"
 
+/*
+ * What an exec did to a target.
+ *
+ *                 the next program joins                        is dumped, and removed
+ *     NONE ────────────────────────────────▸ SUPERSEDED ────────────────────────────────▸
+ *      │                                         ▴
+ *      │ the next program is none of ours        │ a later one in the process joins
+ *      └──────────────────▸ AWAY ────────────────┘
+ *
+ * A target that is away keeps its profile until the session or the process ends. Only a superseded
+ * one shares its pid with another target.
+ */
+enum target_exec {
+    TARGET_EXEC_NONE,       /* the process runs the target's program */
+    TARGET_EXEC_AWAY,       /* it became another program, which is not a target */
+    TARGET_EXEC_SUPERSEDED, /* it became another program, which is a target of its own */
+};
+
 struct target {
     struct process_info info;
     const struct heap_config *config;
@@ -118,9 +136,8 @@ struct target {
     bool is_go; /* a Go program: its own heap is not profiled */
 
     /* Exec: the program that its process became, and the one that it was before. */
-    bool image_gone;         /* the process became another program, which is not a target */
-    bool superseded;         /* the process became another program, which is a target of its own */
-    char became[64];         /* that program's name */
+    enum target_exec exec;
+    char became[64];         /* the next program's name */
     uint64_t became_ms;      /* when, CLOCK_MONOTONIC_COARSE */
     const char *became_hint; /* why that program is not profiled, or where the reason is printed */
     unsigned execs;          /* number of earlier execs from target to target */

@@ -51,8 +51,7 @@ void target_look_for_families(struct target *target)
     struct attach_outcome outcome;
     struct error error = {0};
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
-    if (target->attach == NULL || target->image_gone || target->superseded ||
-        now_ms < families->due_ms)
+    if (target->attach == NULL || target->exec != TARGET_EXEC_NONE || now_ms < families->due_ms)
         return;
     uint64_t began_us = clock_read_us(CLOCK_THREAD_CPUTIME_ID);
     bool is_new = target->unseen_allocator[0] == 0;

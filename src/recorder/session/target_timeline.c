@@ -24,7 +24,7 @@ void target_write_memory_point(struct target *target, struct trace_writer *write
 {
     struct trace_memory_point point;
     /* Also without the figures of the system: a process without memory has ended. */
-    if (target->image_gone || !process_watch_memory(&target->process, &point))
+    if (target->exec == TARGET_EXEC_AWAY || !process_watch_memory(&target->process, &point))
         return;
     if (process_stats)
         memory_watch_read_own(&target->memory, &point);
@@ -44,7 +44,7 @@ void target_write_memory_point(struct target *target, struct trace_writer *write
 
 void target_write_threads(struct target *target, struct trace_writer *writer, const char *cgroups)
 {
-    if (target->image_gone || target->superseded || target->process.directory < 0)
+    if (target->exec != TARGET_EXEC_NONE || target->process.directory < 0)
         return;
     target_announce(target, writer);
     process_watch_slowly(&target->process, writer, cgroups);
