@@ -27,8 +27,7 @@ static void describe(const struct leaks *leaks, const struct diff_pair *pair,
 /* The keys that distinguish processes, and the numbers given to them, from 1. */
 struct numbering {
     struct intern_table texts, keys;
-    struct id_map processes; /* by address and process_count */
-    struct id_map unpaired;  /* by address */
+    struct id_map unpaired; /* processes, by address */
 };
 
 /* Return the number of a heap's process, the same for processes that are printed alike; 0: no
@@ -37,23 +36,15 @@ static uint32_t process_number(struct numbering *numbering, const struct leaks_h
 {
     bool added;
     const struct profile_process *process = heap->process;
-    uint64_t id = (uint64_t)(uintptr_t)process + heap->process_count - 1;
-    uint32_t known = heap->process_count < sizeof(*process) ? id_map_find(&numbering->processes, id)
-                                                            : ID_MAP_NONE;
-    if (known != ID_MAP_NONE)
-        return known;
     uint64_t key[] = {
         (uint32_t)process->pid,
         heap->process_count,
         intern_bytes(&numbering->texts, process->name, strlen(process->name), &added),
         intern_bytes(&numbering->texts, process->command, strlen(process->command), &added),
     };
-    uint32_t number = (uint32_t)intern_bytes(&numbering->keys, key, sizeof(key), &added);
-    if (key[2] == 0 || key[3] == 0 || number == 0 ||
-        (heap->process_count < sizeof(*process) &&
-         id_map_set(&numbering->processes, id, number) < 0))
+    if (key[2] == 0 || key[3] == 0)
         return 0;
-    return number;
+    return (uint32_t)intern_bytes(&numbering->keys, key, sizeof(key), &added);
 }
 
 bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
@@ -282,7 +273,6 @@ int leaks_make(struct compare_source *before, struct compare_source *after,
         code = group_heaps(leaks, numbering.keys.count);
     intern_free(&numbering.texts);
     intern_free(&numbering.keys);
-    id_map_free(&numbering.processes);
     id_map_free(&numbering.unpaired);
     return code;
 }
