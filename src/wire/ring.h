@@ -182,14 +182,14 @@ struct ring_control {
      * unknown. */
     uint64_t consuming_ns;
 
+    /* Written by each producer that waits for space, several times a second: CLOCK_MONOTONIC. It
+     * stands still while the whole process does. */
+    uint64_t waiting_ms;
+
     /* Written by a client that the program is linked to: how many heaps the program registered that
      * the session did not mention, and the name, terminated, of the first. */
     uint64_t unmentioned_heap[RING_HEAP_NAME_BYTES / 8];
     uint32_t unmentioned_heaps, pad3;
-
-    /* Written by each producer that waits for space, several times a second: CLOCK_MONOTONIC. It
-     * stands still while the whole process does. */
-    uint64_t waiting_ms;
 };
 
 /* Return a request to double the first interval so many times. `last` is the one before: each

@@ -125,8 +125,14 @@ static inline bool ring_commit(struct ring_thread *thread, union record_header *
     return in_time;
 }
 
-/* Return the position of the end of a record of this length, a multiple of 8, which is open: once
- * it is published, the ring may wrap around. */
+/*
+ * Return the position of the end of a record of this length, a multiple of 8, which is open: once
+ * it is published, the ring may wrap around.
+ *
+ *              position                end                    reserved
+ *     ────────────┼──────length─────────┼──────────────────────────┼──▸ bytes since the ring began
+ *                 └──────────── 1 byte to a whole ring ────────────┘
+ */
 static inline uint64_t ring_end_of(uint64_t offset, uint32_t length)
 {
     /* The record begins at most a whole ring before the end of what is reserved. */

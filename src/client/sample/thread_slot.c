@@ -127,6 +127,16 @@ static bool is_inside(const struct ring_thread *thread)
     return load_ordered(&thread->inside) != 0 && tid != 0 && !is_gone(tid);
 }
 
+/*
+ * The slot says that the thread is inside already. Either we run in a signal handler that
+ * interrupted the function that said so, or a jump has left that function:
+ *
+ *     high addresses
+ *     ├─ frame: it still runs if it lies here, further out than we do
+ *     ├─ here
+ *     ├─ frame: it was left if it lies here, where our own callees will be
+ *     low addresses
+ */
 uint32_t thread_still_inside(const struct ring_thread *thread, uintptr_t here)
 {
     /* `inside` has the low half of an address on this stack, which is smaller than 2 GiB. */
