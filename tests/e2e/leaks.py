@@ -4,6 +4,7 @@
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -480,6 +481,8 @@ def test_cache(directory):
         check(server.wait() == 0, "the server failed")
     path = os.path.join(directory, "o")
     check(f" leaks {path} " in session.stderr, f"what the session printed: {session.stderr}")
+    first = next((line for line in session.stderr.split("\n") if line.startswith("  ")), "")
+    check(re.match(r"  read_request \[serving\] grows.*, .* a second, to .* \(leaks\)\.$", first), f"the first sentence: {first!r}")
     (process,) = leaks_json(path)["processes"]
     heap = next(heap for heap in process["heaps"] if heap["heap"] == "libc.malloc")
     entries_of = names_of(heap)

@@ -228,6 +228,11 @@ uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_du
     return time_ms > 0 && time_ms < TIME_LEAST_MS && has_times(dump->dump) ? TIME_LEAST_MS : 0;
 }
 
+bool turnover_can_judge(const struct profile *profile, const struct export_dump *dump)
+{
+    return has_times(dump->dump) && turnover_lacks_ms(profile, dump) == 0;
+}
+
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
                             const struct export_dump *dump, bool known)
 {

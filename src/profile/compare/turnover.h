@@ -69,6 +69,9 @@ struct turnover turnover_of(const struct turnover_facts *facts, const struct pro
  * Else return 0. */
 uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump);
 
+/* Return whether the dump knows when its live memory was allocated, and is not too early. */
+bool turnover_can_judge(const struct profile *profile, const struct export_dump *dump);
+
 /* Judge all rows of a heap: decide which of them grow. Return 0 or -ENOMEM. */
 int turnover_judge(struct turnover *rows, size_t count);
 

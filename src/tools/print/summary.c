@@ -9,10 +9,12 @@
 
 #include "profile/compare/first_view.h"
 #include "profile/compare/rss.h"
+#include "profile/compare/turnover.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
 #include "tools/print/margin.h"
 #include "tools/print/stack_format.h"
+#include "tools/print/turnover_text.h"
 
 /* A peak that is higher than the live memory by less is no news. */
 #define PEAK_NEWS 1.02
@@ -40,6 +42,8 @@ struct writer {
 #define HOLDERS 2
 /* The second is named if it has so much of the first one's share. */
 #define SECOND_PART 0.5
+/* That many functions, those with most live memory, are judged: which of them grow. */
+#define GROWERS 16
 
 struct holder {
     uint32_t frame; /* PROFILE_NONE: none */
@@ -63,15 +67,16 @@ struct charged {
     uint32_t next; /* 1 + function; 0: not in the list, or its end */
 };
 
-static void find_holders(const struct writer *writer, enum export_view view,
-                         struct holder holders[HOLDERS])
+/* Find the `count` functions that are charged with most of a view, the largest first. */
+static void find_holders(const struct writer *writer, enum export_view view, struct holder *holders,
+                         size_t count)
 {
     const struct profile_dump *dump = writer->dump;
     const struct profile_estimate total = estimate_of_dump(dump, view);
     const uint32_t *of_frames = writer->subject->of_frames;
     struct charged *all = calloc(writer->subject->function_count + 1, sizeof(*all));
     uint32_t first = 0, *end = &first;
-    for (size_t i = 0; i < HOLDERS; i++)
+    for (size_t i = 0; i < count; i++)
         holders[i] = (struct holder){PROFILE_NONE, 0};
     for (size_t i = 0; all != NULL && i < dump->sample_count; i++) {
         const struct rollup_values values = rollup_values_of(dump->samples[i]);
@@ -87,12 +92,12 @@ static void find_holders(const struct writer *writer, enum export_view view,
     }
     for (uint32_t i = first; all != NULL && i != 0; i = all[i - 1].next) {
         const struct holder *one = &all[i - 1].holder;
-        if (one->share > holders[0].share) {
-            holders[1] = holders[0];
-            holders[0] = *one;
-        } else if (one->share > holders[1].share) {
-            holders[1] = *one;
-        }
+        size_t place = count;
+        for (; place > 0 && one->share > holders[place - 1].share; place--)
+            if (place < count)
+                holders[place] = holders[place - 1];
+        if (place < count)
+            holders[place] = *one;
     }
     free(all);
 }
@@ -111,7 +116,7 @@ static void print_holders(const struct writer *writer, enum export_view view, co
     struct holder holders[HOLDERS];
     if (writer->stacks.folding == NULL)
         return;
-    find_holders(writer, view, holders);
+    find_holders(writer, view, holders, HOLDERS);
     if (!(holders[0].share > 0))
         return;
     fputs(": ", writer->out);
@@ -260,6 +265,54 @@ static void print_peak(const struct writer *writer)
     print_peak_time(writer);
     print_holders(writer, EXPORT_MAX, "held", "it");
     fputs(".\n", writer->out);
+}
+
+/* Sum up what is known of each of the functions, and judge which of them grow. */
+static void judge_holders(const struct writer *writer, const struct holder *holders, size_t count,
+                          struct turnover *turnovers)
+{
+    const struct profile_dump *dump = writer->dump;
+    const struct export_dump of = {writer->heap, dump};
+    struct turnover_facts facts[GROWERS] = {0};
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        uint32_t function =
+            writer->subject->of_frames[named_frame(writer, dump->samples[i]->callsite)];
+        size_t at = 0;
+        while (at < count && writer->subject->of_frames[holders[at].frame] != function)
+            at++;
+        if (at < count)
+            turnover_facts_add(&facts[at], dump->samples[i]);
+    }
+    for (size_t i = 0; i < count; i++)
+        turnovers[i] = turnover_of(&facts[i], writer->profile, &of, true);
+    if (turnover_judge(turnovers, count) < 0)
+        for (size_t i = 0; i < count; i++)
+            turnovers[i].kind = TURNOVER_UNKNOWN;
+}
+
+/* Print the function that grows and has most. */
+static void print_grower(const struct writer *writer)
+{
+    const struct export_dump of = {writer->heap, writer->dump};
+    struct holder holders[GROWERS];
+    struct turnover turnovers[GROWERS];
+    if (writer->stacks.folding == NULL || export_view_is_unknown(writer->heap, EXPORT_SPACE) ||
+        !turnover_can_judge(writer->profile, &of))
+        return;
+    find_holders(writer, EXPORT_SPACE, holders, GROWERS);
+    size_t count = 0, first = 0;
+    while (count < GROWERS && holders[count].share > 0)
+        count++;
+    judge_holders(writer, holders, count, turnovers);
+    while (first < count && turnovers[first].kind != TURNOVER_GROWS)
+        first++;
+    if (first == count)
+        return;
+    print_function(writer, &holders[first]);
+    fputs(" ", writer->out);
+    turnover_print_growth(&turnovers[first], writer->out);
+    double bytes = holders[first].share * estimate_of_dump(writer->dump, EXPORT_SPACE).bytes;
+    fprintf(writer->out, ", to %s (" MARK "leaks" MARK ").\n", format_bytes(bytes).bytes);
 }
 
 /* Print how the live memory changed since the heap's first dump, or that chance explains it. */
@@ -440,9 +493,14 @@ static void print_unseen(const struct writer *writer)
 static void print_sentences(const struct writer *writer)
 {
     if (holds_much(writer)) {
+        /* While a program runs, what grows is the news; at its end, what is left. */
+        if (!has_exited(writer))
+            print_grower(writer);
         if (print_live(writer))
             print_growth(writer);
         print_peak(writer);
+        if (has_exited(writer))
+            print_grower(writer);
     } else {
         print_peak(writer);
         print_rest(writer);

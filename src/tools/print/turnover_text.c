@@ -41,15 +41,22 @@ static void print_freed(const struct turnover *row, FILE *out)
         fprintf(out, ", after %s on average", format_time(row->lifetime_ms / 1000).bytes);
 }
 
+void turnover_print_growth(const struct turnover *row, FILE *out)
+{
+    fprintf(out, "%s%s, %s a second", kind_names[TURNOVER_GROWS].text, paces[row->pace],
+            format_bytes(row->bytes_per_second).bytes);
+}
+
 void turnover_print_line(const struct turnover *row, const char *indent, FILE *out)
 {
     const char *name = kind_names[row->kind].text;
     if (isnan(row->freed) && isnan(row->oldest_ms))
         return;
-    fprintf(out, "%s%s", indent, name);
+    fputs(indent, out);
     if (row->kind == TURNOVER_GROWS)
-        fprintf(out, "%s, %s a second", paces[row->pace],
-                format_bytes(row->bytes_per_second).bytes);
+        turnover_print_growth(row, out);
+    else
+        fputs(name, out);
     fputs(*name != '\0' ? ": " : "", out);
     print_freed(row, out);
     if (isnan(row->oldest_ms))

@@ -8,6 +8,9 @@
 #include "profile/compare/turnover.h"
 #include "util/json_writer.h"
 
+/* Print how a row grows: "grows steadily, 559 kB a second". */
+void turnover_print_growth(const struct turnover *row, FILE *out);
+
 /* Print a line: "turns over: 94 % of what it allocated was freed, after 9.80 s on average; ages up
  * to 12.0 s, median 6.10 s". Print nothing if nothing is known. */
 void turnover_print_line(const struct turnover *row, const char *indent, FILE *out);
