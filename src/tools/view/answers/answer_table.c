@@ -157,7 +157,8 @@ static int compare_rows(const void *left_pointer, const void *right_pointer, voi
     if (question->order == ORDER_NAME) {
         order = compare_names(&question->profiles->functions, left, right);
     } else {
-        double one = figure_of(left, question->order), other = figure_of(right, question->order);
+        double one = flame_rank(figure_of(left, question->order));
+        double other = flame_rank(figure_of(right, question->order));
         order = (one > other) - (one < other);
     }
     if (order != 0)

@@ -160,8 +160,9 @@ static int place_members(struct maker *maker, const struct group *group, size_t 
 static int compare_groups(const void *a, const void *b)
 {
     const struct group *left = a, *right = b;
-    if (left->width != right->width)
-        return left->width > right->width ? -1 : 1;
+    double one = flame_rank(left->width), other = flame_rank(right->width);
+    if (one != other)
+        return one > other ? -1 : 1;
     return left->function > right->function ? 1 : -(left->function < right->function);
 }
 

@@ -3,7 +3,7 @@
 // the stack tree, those that are reached by the same functions. Groups that are too small to be seen are not
 // made; zooming asks for them.
 import { NONE, type StackTree } from "./data";
-import { addSum, LOST, SUM, WIDTH, type Leaves } from "./leaves";
+import { addSum, LOST, rankOf, SUM, WIDTH, type Leaves } from "./leaves";
 
 export type FlameDirection = "down" | "up" | "callees" | "callers";
 
@@ -149,7 +149,7 @@ class Maker {
       const child = this.childOf.get(this.tree.function[node]!)!;
       this.members.set(child.first + child.count++, node, this.scratch.source[i]!);
     }
-    this.children.sort((a, b) => b.width - a.width || a.function - b.function);
+    this.children.sort((a, b) => rankOf(b.width) - rankOf(a.width) || a.function - b.function);
   }
 
   // --- the graph ---

@@ -25,6 +25,12 @@ export interface Leaves {
   unknown: boolean;
 }
 
+/** Return a figure to order by, as flame_rank() in src/tools/view/answers/flame.h does. */
+export function rankOf(figure: number): number {
+  const multiple = figure * 8193; // 2^13 + 1
+  return multiple - (multiple - figure);
+}
+
 /** A dump with its heap. */
 export interface Side {
   id: string; // of the heap

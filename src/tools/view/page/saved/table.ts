@@ -5,7 +5,7 @@ import { changeOf, marksOf } from "./change";
 import { cut, limitsOfPart } from "../interval";
 import { boundsOf } from "./bounds";
 import { FIGURES, NONE, type SavedFunction, type StackTree } from "./data";
-import { addSum, countsCalls, estimate, leavesOf, LOST, PEAK, SUM, sumsOf, take, WIDTH, type Leaves, type Question } from "./leaves";
+import { addSum, countsCalls, estimate, leavesOf, LOST, PEAK, rankOf, SUM, sumsOf, take, WIDTH, type Leaves, type Question } from "./leaves";
 import { shortModule } from "../tree";
 import type { Figure, Table, TableBy, TableOrder, TableRow } from "../types";
 
@@ -249,7 +249,7 @@ export function makeTable(question: Question, functions: SavedFunction[], asked:
   const marks = marked(question, leaves, changed);
   const rows = changed.filter(isFound);
   const sign = (sort === "" ? order === "name" : sort === "up") ? 1 : -1;
-  const compare = order === "name" ? byName(functions) : (a: Row, b: Row) => valueBy(a, order) - valueBy(b, order);
+  const compare = order === "name" ? byName(functions) : (a: Row, b: Row) => rankOf(valueBy(a, order)) - rankOf(valueBy(b, order));
   rows.sort((a, b) => sign * compare(a, b) || a.function - b.function);
   return {
     bytes: figureOf(question, leaves, leaves.total, false, true),
