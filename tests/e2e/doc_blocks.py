@@ -246,6 +246,7 @@ def shape(line):
     line = re.sub(rf" (?:± ?{AMOUNT}|exact|\((?:up to {AMOUNT}|{AMOUNT} to {AMOUNT})\))", " ±", line)
     # Whether a block that is freed at once is live at a dump hangs on chance.
     line = re.sub(r", among [\d,]+ callsites?\b", "", line)
+    line = line.replace("That is nearly its peak.", "That is its peak.") # by chance, where the end is the peak
     line = re.sub(rf"{AMOUNT}", "N", line)
     line = re.sub(r"[├└│┐┌─|` ]+", " ", line)
     return re.sub(r"\s+", " ", line).strip()
