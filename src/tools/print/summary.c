@@ -30,7 +30,8 @@ struct writer {
     const struct profile_heap *heap;
     const struct profile_dump *dump;
     struct stack_format stacks;
-    FILE *out; /* the sentences, one a line */
+    uint32_t *named; /* by sample of the dump: the frame to name; NULL: functions are not named */
+    FILE *out;       /* the sentences, one a line */
 };
 
 /* Begins and ends a name. No text of a profile contains it, because names are escaped. */
@@ -61,6 +62,18 @@ static uint32_t named_frame(const struct writer *writer, uint32_t callsite)
     return profile->callsites[at != PROFILE_NONE ? at : head].frame;
 }
 
+/* Find the frames to name for all samples: each view needs them. Return 0 or -ENOMEM. */
+static int name_samples(struct writer *writer)
+{
+    const struct profile_dump *dump = writer->dump;
+    if (writer->stacks.folding == NULL)
+        return 0;
+    writer->named = calloc(dump->sample_count + 1, sizeof(*writer->named));
+    for (size_t i = 0; writer->named != NULL && i < dump->sample_count; i++)
+        writer->named[i] = named_frame(writer, dump->samples[i]->callsite);
+    return writer->named != NULL ? 0 : -ENOMEM;
+}
+
 /* The shares of a function, in a list of those that have samples. */
 struct charged {
     struct holder holder;
@@ -81,7 +94,7 @@ static void find_holders(const struct writer *writer, enum export_view view, str
     for (size_t i = 0; all != NULL && i < dump->sample_count; i++) {
         const struct rollup_values values = rollup_values_of(dump->samples[i]);
         const struct profile_estimate figure = estimate_of_view(&values, view);
-        uint32_t frame = named_frame(writer, dump->samples[i]->callsite);
+        uint32_t frame = writer->named[i];
         struct charged *one = &all[of_frames[frame]];
         if (one->next == 0 && end != &one->next) {
             *end = of_frames[frame] + 1;
@@ -114,7 +127,7 @@ static void print_holders(const struct writer *writer, enum export_view view, co
                           const char *object)
 {
     struct holder holders[HOLDERS];
-    if (writer->stacks.folding == NULL)
+    if (writer->named == NULL)
         return;
     find_holders(writer, view, holders, HOLDERS);
     if (!(holders[0].share > 0))
@@ -275,8 +288,7 @@ static void judge_holders(const struct writer *writer, const struct holder *hold
     const struct export_dump of = {writer->heap, dump};
     struct turnover_facts facts[GROWERS] = {0};
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t function =
-            writer->subject->of_frames[named_frame(writer, dump->samples[i]->callsite)];
+        uint32_t function = writer->subject->of_frames[writer->named[i]];
         size_t at = 0;
         while (at < count && writer->subject->of_frames[holders[at].frame] != function)
             at++;
@@ -296,7 +308,7 @@ static void print_grower(const struct writer *writer)
     const struct export_dump of = {writer->heap, writer->dump};
     struct holder holders[GROWERS];
     struct turnover turnovers[GROWERS];
-    if (writer->stacks.folding == NULL || export_view_is_unknown(writer->heap, EXPORT_SPACE) ||
+    if (writer->named == NULL || export_view_is_unknown(writer->heap, EXPORT_SPACE) ||
         !turnover_can_judge(writer->profile, &of))
         return;
     find_holders(writer, EXPORT_SPACE, holders, GROWERS);
@@ -556,9 +568,12 @@ int summary_make(struct summary *summary, const struct summary_subject *subject)
     writer.out = open_memstream(&summary->text, &length);
     if (writer.out == NULL)
         return -ENOMEM;
-    if (*subject->profile->filter == '\0')
+    bool is_whole = *subject->profile->filter == '\0';
+    bool failed = is_whole && name_samples(&writer) < 0;
+    if (is_whole && !failed)
         print_sentences(&writer);
-    bool failed = ferror(writer.out) != 0;
+    free(writer.named);
+    failed |= ferror(writer.out) != 0;
     if (fclose(writer.out) != 0 || failed)
         return -ENOMEM;
     return divide(summary);
