@@ -187,9 +187,10 @@ struct ring_control {
     uint64_t waiting_ms;
 
     /* Written by a client that the program is linked to: how many heaps the program registered that
-     * the session did not mention, and the name, terminated, of the first. */
+     * the session did not mention, and the name, terminated, of one of them: that of the first
+     * claim. "": it is not written yet. */
     uint64_t unmentioned_heap[RING_HEAP_NAME_BYTES / 8];
-    uint32_t unmentioned_heaps, pad3;
+    uint32_t unmentioned_claims, unmentioned_heaps;
 };
 
 /* Return a request to double the first interval so many times. `last` is the one before: each

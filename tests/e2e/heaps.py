@@ -17,7 +17,7 @@ import subprocess
 import time
 
 import harness
-from daemon import LIBRARY, PATIENCE, Session, figure, report_of, scene, wait_for
+from daemon import Commanded, LIBRARY, PATIENCE, Session, figure, report_of, scene, wait_for
 from harness import check, program, run
 
 WAYS = ("shared", "archive", "preloaded", "archive preloaded")
@@ -463,7 +463,14 @@ def test_not_asked_for():
         session = Session(daemon, output, "-p", str(process.pid))
         join(daemon, process)
         check(session.end() == 0, session.stderr)
-        check("It is linked to the client library: heaps of its own are missing" in session.stderr, session.stderr)
+        check("It is linked to the client library: heaps of its own, if it has any, are missing. --all-heaps records "
+              "them, without malloc" in session.stderr, session.stderr)
+        other = Commanded(daemon.environment, preload=False)
+        session = Session(daemon, os.path.join(directory, "other"), "-p", str(other.pid))
+        wait_for("it is profiled", lambda: other.pid in daemon.profiled_pids())
+        check(session.end() == 0, session.stderr)
+        check("linked to the client" not in session.stderr, session.stderr)
+        other.end()
 
 
 def test_restricted():

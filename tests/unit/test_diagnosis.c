@@ -64,15 +64,20 @@ static void test_names_heaps_that_nobody_asked_for(void **state)
     facts.totals.unmentioned_heaps = 1;
     strcpy(facts.totals.unmentioned_heap, "app.textures");
     expect(&facts, "The program has a heap of its own (app.textures)");
+    facts.totals.unmentioned_heap[0] = 0;
+    expect(&facts, "The program has a heap of its own, which");
+    strcpy(facts.totals.unmentioned_heap, "app.textures");
     facts.totals.unmentioned_heaps = 3;
     expect(&facts, "The program has 3 heaps of its own (app.textures and others)");
 
     facts = whole();
-    facts.has_hidden_heaps = true;
+    facts.is_linked = true;
     diagnosis_write(&facts, text, sizeof(text));
     assert_string_equal("", text); /* only an attached client cannot see them */
     facts.attached = true;
-    expect(&facts, "heaps of its own are missing. --all-heaps records them");
+    expect(&facts, "heaps of its own, if it has any, are missing. heap_profile host records all");
+    facts.may_join = true;
+    expect(&facts, "are missing. --all-heaps records them, without malloc; heap_profile host");
 }
 
 static void test_reports_heaps_that_never_appeared(void **state)

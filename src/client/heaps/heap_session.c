@@ -158,12 +158,11 @@ static void report_unmentioned(const struct AHeapInfo *heap)
         return;
     if (client.wanted_heaps->families_interval_bytes == 0) /* the session names its heaps */
         return;
-    /* Only the first one writes the name. */
-    if (add_relaxed(&client.control->unmentioned_heaps, 1) != 0)
-        return;
     memcpy(words, heap->name, sizeof(words));
-    for (unsigned i = 0; i < RING_HEAP_NAME_BYTES / 8; i++)
+    bool is_first = add_relaxed(&client.control->unmentioned_claims, 1) == 0;
+    for (unsigned i = 0; is_first && i < RING_HEAP_NAME_BYTES / 8; i++)
         store_relaxed(&client.control->unmentioned_heap[i], words[i]);
+    add_ordered(&client.control->unmentioned_heaps, 1);
 }
 
 void heap_begin(uint32_t id)

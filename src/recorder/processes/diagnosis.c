@@ -223,9 +223,10 @@ static void explain_attaching(const struct diagnosis_facts *facts, char *text, s
         say("%u of its system calls failed with EINTR because of that.", facts->calls_cut);
     if (facts->others_wanted)
         say("%s", diagnosis_of_attached);
-    else if (facts->has_hidden_heaps)
-        say("It is linked to the client library: heaps of its own are missing. --all-heaps records "
-            "them, without malloc; heap_profile host records both.");
+    else if (facts->is_linked)
+        say("It is linked to the client library: heaps of its own, if it has any, are missing. "
+            "%sheap_profile host records all.",
+            facts->may_join ? "--all-heaps records them, without malloc; " : "");
 }
 
 /* The client knows how to cross to Go's stacks on x86-64 (go_call.h). */
@@ -260,14 +261,16 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "preloaded library does not see: its memory is missing.%s",
             facts->totals.unseen_family,
             facts->mmap_wanted ? "" : " --heaps libc.mmap shows what it maps.");
+    const char *heap = facts->totals.unmentioned_heap;
+    const char *begin = is_set(heap) ? " (" : "", *end = is_set(heap) ? ")" : "";
     if (facts->totals.unmentioned_heaps == 1)
-        say("The program has a heap of its own (%s), which was not asked for and is missing: "
+        say("The program has a heap of its own%s%s%s, which was not asked for and is missing: "
             "--all-heaps shows it.",
-            facts->totals.unmentioned_heap);
+            begin, heap, end);
     else if (facts->totals.unmentioned_heaps > 1)
-        say("The program has %" PRIu32 " heaps of its own (%s and others), which were not asked "
-            "for and are missing: --all-heaps shows them.",
-            facts->totals.unmentioned_heaps, facts->totals.unmentioned_heap);
+        say("The program has %" PRIu32 " heaps of its own%s%s%s, which were not asked for and are "
+            "missing: --all-heaps shows them.",
+            facts->totals.unmentioned_heaps, begin, heap, is_set(heap) ? " and others)" : "");
     if (facts->totals.restricted)
         say("The process restricted its own system calls (seccomp, or Syscall User Dispatch), and "
             "the "

@@ -50,7 +50,8 @@ struct diagnosis_facts {
      * upper bounds. */
     uint64_t attach_missed_us, known_us;
     bool start_was_reported;   /* the kernel reported its exec */
-    bool has_hidden_heaps;     /* attached to with the default heaps: it may have some of its own */
+    bool is_linked;            /* to the client, and attached to with the default heaps */
+    bool may_join;             /* if heaps of its own are asked for */
     const char *attach_remark; /* problems of the attachment, as sentences; "": none */
     bool forked;               /* its profile began with a fork */
     bool running;              /* at the end of the session */

@@ -113,9 +113,9 @@ static void sum_threads(const struct ring_reader *reader, uint32_t threads,
     totals->restricted = load_relaxed(&control->restricted) != 0;
     totals->has_deepbind = load_relaxed(&control->has_deepbind) != 0;
     read_name(control->unseen_family, totals->unseen_family, sizeof(totals->unseen_family));
+    totals->unmentioned_heaps = load_acquire(&control->unmentioned_heaps);
     read_name(control->unmentioned_heap, totals->unmentioned_heap,
               sizeof(totals->unmentioned_heap));
-    totals->unmentioned_heaps = load_relaxed(&control->unmentioned_heaps);
     totals->silent_children = load_relaxed(&control->silent_children);
     totals->silent_child_pid = load_relaxed(&control->silent_child_pid);
 }

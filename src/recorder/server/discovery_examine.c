@@ -152,7 +152,8 @@ static int attach_to(struct server *server, const struct discovery_entry *entry,
     target->began_us = entry->began_us;
     target->start_was_reported = entry->was_reported;
     target->attached_us = clock_read_us(CLOCK_MONOTONIC);
-    target->is_linked = has_control_page(server, entry->pid) || maps_client(entry->pid);
+    target->may_join = has_control_page(server, entry->pid);
+    target->is_linked = target->may_join || maps_client(entry->pid);
     server_drain_soon(server);
     /* The caller who started a command also waits for its end. */
     return entry->pid == server->session->command_pid ? 0 : server_watch(server, pidfd);

@@ -123,6 +123,7 @@ struct target {
     uint64_t began_us, attached_us;
     bool start_was_reported; /* the kernel reported its exec */
     bool is_linked;          /* it was attached to, and is linked to the client library */
+    bool may_join;           /* and would have joined a session of heaps of its own */
     uint32_t restrictions;   /* on its system calls, when it was attached to */
     char attach_failure[ATTACH_LEFT_BYTES];    /* reason why attaching failed; "" */
     char attach_remark[3 * ATTACH_LEFT_BYTES]; /* problems of the attachment, or of joining, as
