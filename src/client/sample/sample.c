@@ -196,16 +196,19 @@ static bool scratch_others_hold(const struct ring_thread *thread)
     return false;
 }
 
-/* Take a buffer if the slot's own is held, or there is none. Wait for one if none is free. */
+/* Take a shared buffer, or the slot's own if a jump has left it. Wait for one if none is free. */
 static __attribute__((noinline)) struct scratch *
 scratch_take_shared(const struct ring_thread *thread, uintptr_t here)
 {
     union scratch_holder self = scratch_holder_of(thread, here);
-    struct scratch *scratch = NULL;
+    bool has_own = self.slot < SCRATCHES_OWNED;
+    struct scratch *scratch = has_own ? NULL : scratch_try_shared(thread, here);
+    if (likely(scratch != NULL))
+        return scratch;
     /* Jumps may have left each walk so far before it found the thread's stack. Without the stack's
      * bounds no buffer that they held would be known as free. */
     unwind_stack_find_home(thread_slot_bounds(thread), here);
-    if (self.slot < SCRATCHES_OWNED)
+    if (has_own)
         scratch = scratch_try_own(self, thread, here);
     if (likely(scratch == NULL))
         scratch = scratch_try_shared(thread, here);
