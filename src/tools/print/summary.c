@@ -43,8 +43,6 @@ struct writer {
 #define HOLDERS 2
 /* The second is named if it has so much of the first one's share. */
 #define SECOND_PART 0.5
-/* That many functions, those with most live memory, are judged: which of them grow. */
-#define GROWERS 16
 
 struct holder {
     uint32_t frame; /* PROFILE_NONE: none */
@@ -80,16 +78,15 @@ struct charged {
     uint32_t next; /* 1 + function; 0: not in the list, or its end */
 };
 
-/* Find the `count` functions that are charged with most of a view, the largest first. */
-static void find_holders(const struct writer *writer, enum export_view view, struct holder *holders,
-                         size_t count)
+static void find_holders(const struct writer *writer, enum export_view view,
+                         struct holder holders[HOLDERS])
 {
     const struct profile_dump *dump = writer->dump;
     const struct profile_estimate total = estimate_of_dump(dump, view);
     const uint32_t *of_frames = writer->subject->of_frames;
     struct charged *all = calloc(writer->subject->function_count + 1, sizeof(*all));
     uint32_t first = 0, *end = &first;
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < HOLDERS; i++)
         holders[i] = (struct holder){PROFILE_NONE, 0};
     for (size_t i = 0; all != NULL && i < dump->sample_count; i++) {
         const struct rollup_values values = rollup_values_of(dump->samples[i]);
@@ -105,20 +102,20 @@ static void find_holders(const struct writer *writer, enum export_view view, str
     }
     for (uint32_t i = first; all != NULL && i != 0; i = all[i - 1].next) {
         const struct holder *one = &all[i - 1].holder;
-        size_t place = count;
-        for (; place > 0 && one->share > holders[place - 1].share; place--)
-            if (place < count)
-                holders[place] = holders[place - 1];
-        if (place < count)
-            holders[place] = *one;
+        if (one->share > holders[0].share) {
+            holders[1] = holders[0];
+            holders[0] = *one;
+        } else if (one->share > holders[1].share) {
+            holders[1] = *one;
+        }
     }
     free(all);
 }
 
-static void print_function(const struct writer *writer, const struct holder *holder)
+static void print_function(const struct writer *writer, uint32_t frame)
 {
     fputs(MARK, writer->out);
-    stack_format_print_frame(&writer->stacks, holder->frame, 0, false, true, writer->out);
+    stack_format_print_frame(&writer->stacks, frame, 0, false, true, writer->out);
     fputs(MARK, writer->out);
 }
 
@@ -129,11 +126,11 @@ static void print_holders(const struct writer *writer, enum export_view view, co
     struct holder holders[HOLDERS];
     if (writer->named == NULL)
         return;
-    find_holders(writer, view, holders, HOLDERS);
+    find_holders(writer, view, holders);
     if (!(holders[0].share > 0))
         return;
     fputs(": ", writer->out);
-    print_function(writer, &holders[0]);
+    print_function(writer, holders[0].frame);
     if (holders[0].share > 0.995) {
         fprintf(writer->out, " %s nearly all of %s", verb, object);
         return;
@@ -142,7 +139,7 @@ static void print_holders(const struct writer *writer, enum export_view view, co
     if (holders[1].share < SECOND_PART * holders[0].share)
         return;
     fputs(", ", writer->out);
-    print_function(writer, &holders[1]);
+    print_function(writer, holders[1].frame);
     fprintf(writer->out, " %s", format_share(100 * holders[1].share).bytes);
 }
 
@@ -280,51 +277,87 @@ static void print_peak(const struct writer *writer)
     fputs(".\n", writer->out);
 }
 
-/* Sum up what is known of each of the functions, and judge which of them grow. */
-static void judge_holders(const struct writer *writer, const struct holder *holders, size_t count,
-                          struct turnover *turnovers)
+/* A function with samples, and whether it grows. */
+struct grower {
+    uint32_t frame;
+    double bytes; /* live */
+};
+
+struct growers {
+    struct grower *items;
+    struct turnover *turnovers;
+    size_t count;
+};
+
+/* Measure the functions. `order` has the dump's samples by function, and ends[f] is where those of
+ * function f end. */
+static void measure_functions(const struct writer *writer, const uint32_t *order,
+                              const uint32_t *ends, struct growers *growers)
 {
-    const struct profile_dump *dump = writer->dump;
-    const struct export_dump of = {writer->heap, dump};
-    struct turnover_facts facts[GROWERS] = {0};
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t function = writer->subject->of_frames[writer->named[i]];
-        size_t at = 0;
-        while (at < count && writer->subject->of_frames[holders[at].frame] != function)
-            at++;
-        if (at < count)
-            turnover_facts_add(&facts[at], dump->samples[i]);
+    const struct export_dump of = {writer->heap, writer->dump};
+    for (size_t i = 0, begin = 0; i < writer->subject->function_count; begin = ends[i++]) {
+        struct turnover_facts facts = {0};
+        if (ends[i] == begin)
+            continue;
+        for (size_t j = begin; j < ends[i]; j++)
+            turnover_facts_add(&facts, writer->dump->samples[order[j]]);
+        growers->items[growers->count] =
+            (struct grower){writer->named[order[begin]], rollup_live_bytes(&facts.figures)};
+        growers->turnovers[growers->count++] = turnover_of(&facts, writer->profile, &of, true);
     }
-    for (size_t i = 0; i < count; i++)
-        turnovers[i] = turnover_of(&facts[i], writer->profile, &of, true);
-    if (turnover_judge(turnovers, count) < 0)
-        for (size_t i = 0; i < count; i++)
-            turnovers[i].kind = TURNOVER_UNKNOWN;
 }
 
-/* Print the function that grows and has most. */
+/* Measure and judge all functions. Return false without memory. */
+static bool judge_functions(const struct writer *writer, struct growers *growers)
+{
+    const struct profile_dump *dump = writer->dump;
+    const uint32_t *of_frames = writer->subject->of_frames;
+    size_t functions = writer->subject->function_count;
+    size_t most = functions < dump->sample_count ? functions : dump->sample_count;
+    uint32_t *ends = calloc(functions + 1, sizeof(*ends));
+    uint32_t *order = calloc(dump->sample_count + 1, sizeof(*order));
+    growers->items = calloc(most + 1, sizeof(*growers->items));
+    growers->turnovers = calloc(most + 1, sizeof(*growers->turnovers));
+    bool has_memory =
+        ends != NULL && order != NULL && growers->items != NULL && growers->turnovers != NULL;
+    if (has_memory) {
+        for (size_t i = 0; i < dump->sample_count; i++)
+            ends[of_frames[writer->named[i]] + 1]++;
+        for (size_t i = 1; i <= functions; i++)
+            ends[i] += ends[i - 1]; /* now: where the samples of function i begin */
+        for (size_t i = 0; i < dump->sample_count; i++)
+            order[ends[of_frames[writer->named[i]]]++] = (uint32_t)i;
+        measure_functions(writer, order, ends, growers);
+        has_memory = turnover_judge(growers->turnovers, growers->count) == 0;
+    }
+    free(ends);
+    free(order);
+    return has_memory;
+}
+
+/* Print the function that grows and has most live memory. */
 static void print_grower(const struct writer *writer)
 {
     const struct export_dump of = {writer->heap, writer->dump};
-    struct holder holders[GROWERS];
-    struct turnover turnovers[GROWERS];
+    struct growers growers = {0};
+    size_t found = SIZE_MAX;
     if (writer->named == NULL || export_view_is_unknown(writer->heap, EXPORT_SPACE) ||
         !turnover_can_judge(writer->profile, &of))
         return;
-    find_holders(writer, EXPORT_SPACE, holders, GROWERS);
-    size_t count = 0, first = 0;
-    while (count < GROWERS && holders[count].share > 0)
-        count++;
-    judge_holders(writer, holders, count, turnovers);
-    while (first < count && turnovers[first].kind != TURNOVER_GROWS)
-        first++;
-    if (first == count)
-        return;
-    print_function(writer, &holders[first]);
-    fputs(" ", writer->out);
-    turnover_print_growth(&turnovers[first], writer->out);
-    double bytes = holders[first].share * estimate_of_dump(writer->dump, EXPORT_SPACE).bytes;
-    fprintf(writer->out, ", to %s (" MARK "leaks" MARK ").\n", format_bytes(bytes).bytes);
+    bool is_judged = judge_functions(writer, &growers);
+    for (size_t i = 0; is_judged && i < growers.count; i++)
+        if (growers.turnovers[i].kind == TURNOVER_GROWS &&
+            (found == SIZE_MAX || growers.items[i].bytes > growers.items[found].bytes))
+            found = i;
+    if (found != SIZE_MAX) {
+        print_function(writer, growers.items[found].frame);
+        fputs(" ", writer->out);
+        turnover_print_growth(&growers.turnovers[found], writer->out);
+        fprintf(writer->out, ", to %s (" MARK "leaks" MARK ").\n",
+                format_bytes(growers.items[found].bytes).bytes);
+    }
+    free(growers.items);
+    free(growers.turnovers);
 }
 
 /* Print how the live memory changed since the heap's first dump, or that chance explains it. */
@@ -511,13 +544,13 @@ static void print_sentences(const struct writer *writer)
         if (print_live(writer))
             print_growth(writer);
         print_peak(writer);
-        if (has_exited(writer))
-            print_grower(writer);
     } else {
         print_peak(writer);
         print_rest(writer);
     }
     print_churn(writer);
+    if (holds_much(writer) && has_exited(writer))
+        print_grower(writer);
     if (writer->subject->has_process && is_last(writer))
         print_resident(writer);
     else if (writer->subject->has_process)
