@@ -12,6 +12,8 @@
 #ifndef HEAPPROFD_VIEW_FLAME_H
 #define HEAPPROFD_VIEW_FLAME_H
 
+#include <string.h>
+
 #include "profile/confidence_interval.h"
 #include "tools/view/model/stack_tree.h"
 #include "util/error.h"
@@ -76,12 +78,15 @@ void flame_free(struct flame *flame);
 struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
                                   size_t leaf_count);
 
-/* Return a figure to order by, with 40 of its 53 bits (Dekker's splitting): figures are equal that
- * differ only because they were added up in another order, as a page that is a file does. */
+/* Return a figure to order by, rounded to 40 of its 53 bits: nearly always, figures are equal then
+ * that differ only because they were added up in another order, as a page that is a file does. */
 static inline double flame_rank(double figure)
 {
-    double multiple = figure * 8193; /* 2^13 + 1 */
-    return multiple - (multiple - figure);
+    uint64_t bits;
+    memcpy(&bits, &figure, sizeof(bits));
+    bits = (bits + (UINT64_C(1) << 12)) & ~((UINT64_C(1) << 13) - 1);
+    memcpy(&figure, &bits, sizeof(bits));
+    return figure;
 }
 
 static inline void flame_sum_add(struct flame_sum *sum, const struct flame_sum *more)

@@ -25,7 +25,8 @@ export interface Leaves {
   unknown: boolean;
 }
 
-/** Return a figure to order by, as flame_rank() in src/tools/view/answers/flame.h does. */
+/** Return a figure to order by, rounded to 40 bits by Dekker's splitting, as flame_rank() in
+ * src/tools/view/answers/flame.h does. */
 export function rankOf(figure: number): number {
   const multiple = figure * 8193; // 2^13 + 1
   return multiple - (multiple - figure);
