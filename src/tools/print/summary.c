@@ -145,16 +145,20 @@ static void print_holders(const struct writer *writer, enum export_view view, co
 
 /* --- the sentences --- */
 
+static void print_bytes(const struct writer *writer, double bytes, struct formatted margin)
+{
+    fputs(format_bytes(bytes).bytes, writer->out);
+    bool is_word = strcmp(margin.bytes, "partial") == 0 || strcmp(margin.bytes, "as reported") == 0;
+    if (strcmp(margin.bytes, "exact") != 0)
+        fprintf(writer->out, is_word ? " (%s)" : " %s", margin.bytes);
+}
+
 static void print_figure(const struct writer *writer, enum export_view view)
 {
     const struct estimate_shown total =
         estimate_total(writer->heap, writer->dump, view, export_view_counts_calls(view));
-    const struct formatted margin =
-        margin_of_total(&total, view, false, writer->heap, writer->dump);
-    fputs(format_bytes(total.value).bytes, writer->out);
-    bool is_word = strcmp(margin.bytes, "partial") == 0 || strcmp(margin.bytes, "as reported") == 0;
-    if (strcmp(margin.bytes, "exact") != 0)
-        fprintf(writer->out, is_word ? " (%s)" : " %s", margin.bytes);
+    print_bytes(writer, total.value,
+                margin_of_total(&total, view, false, writer->heap, writer->dump));
 }
 
 static double bytes_in(const struct writer *writer, enum export_view view)
@@ -277,12 +281,12 @@ static void print_peak(const struct writer *writer)
     fputs(".\n", writer->out);
 }
 
-/* A function with samples, and whether it grows. */
 struct grower {
     uint32_t frame;
-    double bytes; /* live */
+    struct profile_estimate live;
 };
 
+/* The functions that have samples. */
 struct growers {
     struct grower *items;
     struct turnover *turnovers;
@@ -297,12 +301,17 @@ static void measure_functions(const struct writer *writer, const uint32_t *order
     const struct export_dump of = {writer->heap, writer->dump};
     for (size_t i = 0, begin = 0; i < writer->subject->function_count; begin = ends[i++]) {
         struct turnover_facts facts = {0};
+        struct grower *grower = &growers->items[growers->count];
         if (ends[i] == begin)
             continue;
-        for (size_t j = begin; j < ends[i]; j++)
-            turnover_facts_add(&facts, writer->dump->samples[order[j]]);
-        growers->items[growers->count] =
-            (struct grower){writer->named[order[begin]], rollup_live_bytes(&facts.figures)};
+        for (size_t j = begin; j < ends[i]; j++) {
+            const struct profile_sample *sample = writer->dump->samples[order[j]];
+            const struct rollup_values values = rollup_values_of(sample);
+            const struct profile_estimate live = estimate_of_view(&values, EXPORT_SPACE);
+            profile_estimate_add(&grower->live, &live);
+            turnover_facts_add(&facts, sample);
+        }
+        grower->frame = writer->named[order[begin]];
         growers->turnovers[growers->count++] = turnover_of(&facts, writer->profile, &of, true);
     }
 }
@@ -347,14 +356,17 @@ static void print_grower(const struct writer *writer)
     bool is_judged = judge_functions(writer, &growers);
     for (size_t i = 0; is_judged && i < growers.count; i++)
         if (growers.turnovers[i].kind == TURNOVER_GROWS &&
-            (found == SIZE_MAX || growers.items[i].bytes > growers.items[found].bytes))
+            (found == SIZE_MAX || growers.items[i].live.bytes > growers.items[found].live.bytes))
             found = i;
     if (found != SIZE_MAX) {
-        print_function(writer, growers.items[found].frame);
+        const struct grower *grower = &growers.items[found];
+        print_function(writer, grower->frame);
         fputs(" ", writer->out);
         turnover_print_growth(&growers.turnovers[found], writer->out);
-        fprintf(writer->out, ", to %s (" MARK "leaks" MARK ").\n",
-                format_bytes(growers.items[found].bytes).bytes);
+        fputs(", to ", writer->out);
+        print_bytes(writer, grower->live.bytes,
+                    margin_of_figure(&grower->live, false, writer->heap, writer->dump));
+        fputs(" (" MARK "leaks" MARK ").\n", writer->out);
     }
     free(growers.items);
     free(growers.turnovers);
