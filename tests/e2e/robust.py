@@ -187,6 +187,17 @@ def test_stepped_unloads():
         check(profile.lost() == {}, f"lost {profile.lost()}")
 
 
+def test_stepped_jumps():
+    """A thread may jump out of all its first walks, after any instruction: later samples keep their stacks."""
+    if platform.machine() != "x86_64":
+        sys.exit(77)  # no single steps
+    ours, profile = harness.profile([program("stepped_jumps")], 1)
+    check(ours.status == 0, f"status {ours.status} {ours.stderr}")
+    if check(profile is not None, "no profile"):
+        check_truth(profile, ours.stdout, "stepped_jumps")
+        check(profile.lost().get("no_scratch", 0) == 0, f"lost {profile.lost()}")
+
+
 def test_dying_threads():
     """Threads that end in the middle of an allocation do not block others."""
     if platform.machine() != "x86_64":
