@@ -198,7 +198,8 @@ def check_budget(preload):
         name = own_name("busy")
         path = os.path.join(directory, name)
         shutil.copy(sys.executable, path)
-        text = f"least_interval = 64KiB\nstart_interval = 128KiB\nsamples_per_hour = {budget}\n[program b]\nname = {name}\n"
+        # It cannot fall below the first one, and rise again, within one period.
+        text = f"least_interval = 128KiB\nstart_interval = 128KiB\nsamples_per_hour = {budget}\n[program b]\nname = {name}\n"
         environment = {**daemon.environment, **({"LD_PRELOAD": LIBRARY} if preload else {})}
         collector = Collector(daemon, directory, text)
         with subprocess.Popen(
@@ -216,14 +217,11 @@ def check_budget(preload):
         check(intervals[-1] >= 8 * 131072, f"intervals {intervals}")
         check(samples < exact / 131072 / 2, f"{samples} samples of {exact} bytes: no fewer than at the first interval")
         # A sample stands for its interval, which is the period's last or the one before, and for at most its size more.
-        # Within a period that a busy machine makes longer than asked for, the interval may also fall once, and rise.
         # A program may have none once its interval is long, so the sum of all periods proves nothing.
         # Calibration moves that towards the exact total, or towards what makes up for earlier periods.
         interval, requested, estimated = 131072, 0, 0
         for p in periods:
             least, most = sorted((interval, p["interval_bytes"]))
-            if p["end_ns"] - p["start_ns"] > 1.1e9:
-                least = max(least // 2, 65536)
             exact = p["exact_bytes"] - requested
             wholly = exact, p["exact_bytes"] - estimated
             least, most = p["alloc_samples"] * least, p["alloc_samples"] * most + exact
