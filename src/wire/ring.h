@@ -186,9 +186,9 @@ struct ring_control {
      * stands still while the whole process does. */
     uint64_t waiting_ms;
 
-    /* Written by a client that the program is linked to: how many heaps the program registered that
-     * the session did not mention, and the name, terminated, of one of them: that of the first
-     * claim. "": it is not written yet. */
+    /* Written by the client: the number of heaps that the program has registered and a session with
+     * the default heaps leaves out, and the name, terminated, of one of them. The first heap to
+     * increment unmentioned_claims writes the name. "": it is not written yet. */
     uint64_t unmentioned_heap[RING_HEAP_NAME_BYTES / 8];
     uint32_t unmentioned_claims, unmentioned_heaps;
 };

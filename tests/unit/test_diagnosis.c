@@ -64,7 +64,7 @@ static void test_names_heaps_that_nobody_asked_for(void **state)
     facts.totals.unmentioned_heaps = 1;
     strcpy(facts.totals.unmentioned_heap, "app.textures");
     expect(&facts, "The program has a heap of its own (app.textures)");
-    facts.totals.unmentioned_heap[0] = 0;
+    facts.totals.unmentioned_heap[0] = 0; /* not written yet */
     expect(&facts, "The program has a heap of its own, which");
     strcpy(facts.totals.unmentioned_heap, "app.textures");
     facts.totals.unmentioned_heaps = 3;

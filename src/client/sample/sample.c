@@ -183,8 +183,8 @@ static void sleep_a_millisecond(void)
     system_call(CALL_SLEEP, &never_woken, &millisecond);
 }
 
-/* Return whether another thread holds a shared buffer. What only functions below us on our own
- * stack hold, waiting does not bring back. */
+/* Return whether another thread may give a shared buffer back. Waiting is in vain if this thread
+ * holds all of them: its own walks are interrupted or left until it goes on. */
 static bool scratch_others_hold(const struct ring_thread *thread)
 {
     uint64_t slot = (uint64_t)(thread - client.threads);

@@ -236,6 +236,23 @@ static const bool stacks_end_before_go = false;
 static const bool stacks_end_before_go = true;
 #endif
 
+static void explain_unmentioned_heaps(const struct diagnosis_facts *facts, char *text, size_t size)
+{
+    uint32_t count = facts->totals.unmentioned_heaps;
+    char name[RING_HEAP_NAME_BYTES + sizeof(" ( and others)")] = "";
+    if (is_set(facts->totals.unmentioned_heap))
+        snprintf(name, sizeof(name), " (%s%s)", facts->totals.unmentioned_heap,
+                 count > 1 ? " and others" : "");
+    if (count == 1)
+        say("The program has a heap of its own%s, which was not asked for and is missing: "
+            "--all-heaps shows it.",
+            name);
+    else if (count > 1)
+        say("The program has %" PRIu32 " heaps of its own%s, which were not asked for and are "
+            "missing: --all-heaps shows them.",
+            count, name);
+}
+
 /* Allocations and samples that the profile lacks, although the process was profiled. */
 static void explain_missing(const struct diagnosis_facts *facts, char *text, size_t size)
 {
@@ -261,16 +278,7 @@ static void explain_missing(const struct diagnosis_facts *facts, char *text, siz
             "preloaded library does not see: its memory is missing.%s",
             facts->totals.unseen_family,
             facts->mmap_wanted ? "" : " --heaps libc.mmap shows what it maps.");
-    const char *heap = facts->totals.unmentioned_heap;
-    const char *begin = is_set(heap) ? " (" : "", *end = is_set(heap) ? ")" : "";
-    if (facts->totals.unmentioned_heaps == 1)
-        say("The program has a heap of its own%s%s%s, which was not asked for and is missing: "
-            "--all-heaps shows it.",
-            begin, heap, end);
-    else if (facts->totals.unmentioned_heaps > 1)
-        say("The program has %" PRIu32 " heaps of its own%s%s%s, which were not asked for and are "
-            "missing: --all-heaps shows them.",
-            facts->totals.unmentioned_heaps, begin, heap, is_set(heap) ? " and others)" : "");
+    explain_unmentioned_heaps(facts, text, size);
     if (facts->totals.restricted)
         say("The process restricted its own system calls (seccomp, or Syscall User Dispatch), and "
             "the "

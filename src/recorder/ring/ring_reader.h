@@ -105,7 +105,7 @@ struct ring_totals {
     bool has_deepbind; /* it opened libraries whose malloc calls bypass the client */
     char unseen_family[RING_UNSEEN_BYTES]; /* an allocator of a library that the client does not
                                               see; "": none */
-    /* Heaps of the program that the session did not mention, and the first one's name. */
+    /* Number of the program's heaps that the session leaves out by default, and the name of one. */
     uint32_t unmentioned_heaps;
     char unmentioned_heap[RING_HEAP_NAME_BYTES];
     /* Number of forked children of an attached process that allocate and are not profiled, and the

@@ -28,13 +28,12 @@
 #include "wire/handshake.h"
 
 /*
- * What an exec did to a target.
+ * What execs did to a target:
  *
- *                 the next program joins                        is dumped, and removed
- *     NONE ────────────────────────────────▸ SUPERSEDED ────────────────────────────────▸
- *      │                                         ▴
- *      │ the next program is none of ours        │ a later one in the process joins
- *      └──────────────────▸ AWAY ────────────────┘
+ *     from        event                                             to
+ *     NONE        its process becomes a program that is no target   AWAY
+ *     NONE, AWAY  its process becomes a program that is a target    SUPERSEDED
+ *     SUPERSEDED  its last dump is written                          (removed)
  *
  * A target that is away keeps its profile until the session or the process ends. Only a superseded
  * one shares its pid with another target.
