@@ -1427,8 +1427,8 @@ def test_denied_without_a_daemon():
     """never_profile holds for commands, too: they do not run, and their children of that name are left out."""
     need_root()
     policy = "/etc/heapprofd.conf"
-    if os.path.exists(policy):
-        harness.skip(f"{policy} is there")
+    if not harness.own_etc():
+        harness.skip("a mount namespace cannot be made")
     with tempfile.TemporaryDirectory() as directory:
         secret, output = os.path.join(directory, "secret"), os.path.join(directory, "o")
         shutil.copy(shutil.which("true"), secret)
@@ -1436,44 +1436,41 @@ def test_denied_without_a_daemon():
         with open(script, "w") as file:
             file.write("#!/bin/sh\ntrue\n")
         os.chmod(script, 0o755)
-        try:
-            with open(policy, "w") as file:
-                file.write("never_profile secret*\n")
-            words = "may not be profiled: never_profile in /etc/heapprofd.conf denies it"
-            for command in (secret, script):
-                for verb, code in (("host", 125), ("check", 2)):
-                    arguments = ["--max-live", "1G"] if verb == "check" else []
-                    outcome = run([TOOL, verb, *arguments, "-o", output, "--", command])
-                    check(outcome.status == code and words in outcome.stderr.decode(), f"{verb} {command}: {outcome.status} {outcome.stderr!r}")
-                outcome = run([TOOL, "doctor", "--", command])
-                check(outcome.status == 1 and b"never_profile in /etc/heapprofd.conf denies it" in outcome.stdout, f"{outcome.stdout!r}")
-            outcome = run([DAEMON, "host", "-o", output + "-trace", "--", secret])
-            check(outcome.status == 125 and words in outcome.stderr.decode(), f"heapprofd host: {outcome.status} {outcome.stderr!r}")
-            shutil.rmtree(output, ignore_errors=True)
-            outcome = run([TOOL, "host", "-q", "-i", "1", "--follow-children", "-o", output, "--", "sh", "-c", f"{secret}; {script}; exec {secret}"])
-            check(outcome.status == 0, f"a script with such children: {outcome.status} {outcome.stderr!r}")
-            report = json.loads(run([TOOL, "report", "--json", output]).stdout)
-            profiled = {heap["name"] for heap in report["heaps"]}
-            denied = {(each["name"], each["kind"]) for each in report["unprofiled"]}
-            check("sh" in profiled and not any(name.startswith("secret") for name in profiled), f"profiled: {profiled}")
-            check({("secret", "policy"), ("secret-script", "policy")} <= denied, f"denied: {denied}")
-            # In a user namespace root's file belongs to nobody there, as the root directory does.
-            os.chmod(directory, 0o755)
-            os.chmod(secret, 0o755)
-            os.mkdir(os.path.join(directory, "bobs"))
-            os.chown(os.path.join(directory, "bobs"), BOB, BOB)
-            bob = {"user": BOB, "group": BOB, "extra_groups": [], "env": {"TMPDIR": os.path.join(directory, "bobs"), "HOME": directory}}
-            if run(["unshare", "--user", "--map-current-user", "true"], **bob).status == 0:
-                outcome = run(["unshare", "--user", "--map-current-user", TOOL, "host", "-q", "--", "ls", "/"], **bob)
-                check(outcome.status == 0, f"in a user namespace: {outcome.stderr!r}")
-                outcome = run(["unshare", "--user", "--map-current-user", TOOL, "host", "-q", "--", secret], **bob)
-                check(outcome.status == 125 and words in outcome.stderr.decode(), f"in a user namespace: {outcome.status} {outcome.stderr!r}")
-            with open(policy, "w") as file:
-                file.write("never_profil x\n")
-            outcome = run([TOOL, "host", "-o", output + "2", "--", "true"])
-            check(outcome.status == 125 and b"/etc/heapprofd.conf:1:" in outcome.stderr, f"a mistake: {outcome.status} {outcome.stderr!r}")
-        finally:
-            os.unlink(policy)
+        with open(policy, "w") as file:
+            file.write("never_profile secret*\n")
+        words = "may not be profiled: never_profile in /etc/heapprofd.conf denies it"
+        for command in (secret, script):
+            for verb, code in (("host", 125), ("check", 2)):
+                arguments = ["--max-live", "1G"] if verb == "check" else []
+                outcome = run([TOOL, verb, *arguments, "-o", output, "--", command])
+                check(outcome.status == code and words in outcome.stderr.decode(), f"{verb} {command}: {outcome.status} {outcome.stderr!r}")
+            outcome = run([TOOL, "doctor", "--", command])
+            check(outcome.status == 1 and b"never_profile in /etc/heapprofd.conf denies it" in outcome.stdout, f"{outcome.stdout!r}")
+        outcome = run([DAEMON, "host", "-o", output + "-trace", "--", secret])
+        check(outcome.status == 125 and words in outcome.stderr.decode(), f"heapprofd host: {outcome.status} {outcome.stderr!r}")
+        shutil.rmtree(output, ignore_errors=True)
+        outcome = run([TOOL, "host", "-q", "-i", "1", "--follow-children", "-o", output, "--", "sh", "-c", f"{secret}; {script}; exec {secret}"])
+        check(outcome.status == 0, f"a script with such children: {outcome.status} {outcome.stderr!r}")
+        report = json.loads(run([TOOL, "report", "--json", output]).stdout)
+        profiled = {heap["name"] for heap in report["heaps"]}
+        denied = {(each["name"], each["kind"]) for each in report["unprofiled"]}
+        check("sh" in profiled and not any(name.startswith("secret") for name in profiled), f"profiled: {profiled}")
+        check({("secret", "policy"), ("secret-script", "policy")} <= denied, f"denied: {denied}")
+        # In a user namespace root's file belongs to nobody there, as the root directory does.
+        os.chmod(directory, 0o755)
+        os.chmod(secret, 0o755)
+        os.mkdir(os.path.join(directory, "bobs"))
+        os.chown(os.path.join(directory, "bobs"), BOB, BOB)
+        bob = {"user": BOB, "group": BOB, "extra_groups": [], "env": {"TMPDIR": os.path.join(directory, "bobs"), "HOME": directory}}
+        if run(["unshare", "--user", "--map-current-user", "true"], **bob).status == 0:
+            outcome = run(["unshare", "--user", "--map-current-user", TOOL, "host", "-q", "--", "ls", "/"], **bob)
+            check(outcome.status == 0, f"in a user namespace: {outcome.stderr!r}")
+            outcome = run(["unshare", "--user", "--map-current-user", TOOL, "host", "-q", "--", secret], **bob)
+            check(outcome.status == 125 and words in outcome.stderr.decode(), f"in a user namespace: {outcome.status} {outcome.stderr!r}")
+        with open(policy, "w") as file:
+            file.write("never_profil x\n")
+        outcome = run([TOOL, "host", "-o", output + "2", "--", "true"])
+        check(outcome.status == 125 and b"/etc/heapprofd.conf:1:" in outcome.stderr, f"a mistake: {outcome.status} {outcome.stderr!r}")
 
 
 def test_denied_by_policy():
@@ -1481,49 +1478,48 @@ def test_denied_by_policy():
     need_root()
     policy = "/etc/heapprofd.conf"
     spool = harness.make_work_directory("test-daemon-spool-")
-    if os.path.exists(policy):
-        harness.skip(f"{policy} is there")
-    try:
+    if not harness.own_etc():
+        harness.skip("a mount namespace cannot be made")
+    with open(policy, "w") as file:
+        file.write(f"# nobody profiles these\nnever_profile other, secr*t, {spool}/by_path\r\n")
+        # Continuous mode's sections follow in the same file.
+        file.write(f"[continuous]\nspool = {spool}\n[program secret]\n")
+    with scene(start=False) as (daemon, directory):
+        del daemon.environment["HEAPPROFD_CONFIG"]
+        daemon.start()
+        wait_for("the collector", lambda: "requested by process" in daemon.log())
+        process = Commanded(daemon.environment, "secret", directory)
+        session = Session(
+            daemon, os.path.join(directory, "o"), "-p", str(process.pid), begins=False
+        )
+        check(session.end(None) == 1, "exit code 1")
+        check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
+        process.end()
+        # The kernel says that this one runs the loader.
+        shutil.copy(program("commanded"), os.path.join(spool, "by_path"))
+        hidden = subprocess.Popen(["/lib64/ld-linux-x86-64.so.2", "./by_path"], stdin=subprocess.PIPE, cwd=spool)
+        wait_for("the program", lambda: "by_path" in open(f"/proc/{hidden.pid}/maps").read())
+        session = Session(daemon, os.path.join(directory, "o2"), "-p", str(hidden.pid), begins=False)
+        check(session.end(None) == 1, "exit code 1")
+        check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
+        hidden.communicate()
+    with open(policy, "w") as file:
+        file.write("never_profile x\nnever_profil y\n")
+    with scene(start=False) as (daemon, _):
+        outcome = run([DAEMON], env=daemon.environment)
+        check(outcome.status == 1, f"status {outcome.status}")
+        check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
+    check_reload_of_policy(policy)
+    # Neither is a policy trusted that others can write to.
+    for owner, mode in ((0, 0o666), (0, 0o664), (ALICE, 0o644)):
         with open(policy, "w") as file:
-            file.write(f"# nobody profiles these\nnever_profile other, secr*t, {spool}/by_path\r\n")
-            # Continuous mode's sections follow in the same file.
-            file.write(f"[continuous]\nspool = {spool}\n[program secret]\n")
-        with scene() as (daemon, directory):
-            wait_for("the collector", lambda: "requested by process" in daemon.log())
-            process = Commanded(daemon.environment, "secret", directory)
-            session = Session(
-                daemon, os.path.join(directory, "o"), "-p", str(process.pid), begins=False
-            )
-            check(session.end(None) == 1, "exit code 1")
-            check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
-            process.end()
-            # The kernel says that this one runs the loader.
-            shutil.copy(program("commanded"), os.path.join(spool, "by_path"))
-            hidden = subprocess.Popen(["/lib64/ld-linux-x86-64.so.2", "./by_path"], stdin=subprocess.PIPE, cwd=spool)
-            wait_for("the program", lambda: "by_path" in open(f"/proc/{hidden.pid}/maps").read())
-            session = Session(daemon, os.path.join(directory, "o2"), "-p", str(hidden.pid), begins=False)
-            check(session.end(None) == 1, "exit code 1")
-            check("never_profile in /etc/heapprofd.conf" in session.stderr, session.stderr)
-            hidden.communicate()
-        with open(policy, "w") as file:
-            file.write("never_profile x\nnever_profil y\n")
+            file.write("never_profile x\n")
+        os.chown(policy, owner, owner)
+        os.chmod(policy, mode)
         with scene(start=False) as (daemon, _):
             outcome = run([DAEMON], env=daemon.environment)
-            check(outcome.status == 1, f"status {outcome.status}")
-            check(b"/etc/heapprofd.conf:2:" in outcome.stderr, repr(outcome.stderr))
-        check_reload_of_policy(policy)
-        # Neither is a policy trusted that others can write to.
-        for owner, mode in ((0, 0o666), (0, 0o664), (ALICE, 0o644)):
-            with open(policy, "w") as file:
-                file.write("never_profile x\n")
-            os.chown(policy, owner, owner)
-            os.chmod(policy, mode)
-            with scene(start=False) as (daemon, _):
-                outcome = run([DAEMON], env=daemon.environment)
-                check(outcome.status == 1, f"{owner} {mode:o}: status {outcome.status}")
-                check(b"users other than root may change it" in outcome.stderr, repr(outcome.stderr))
-    finally:
-        os.unlink(policy)
+            check(outcome.status == 1, f"{owner} {mode:o}: status {outcome.status}")
+            check(b"users other than root may change it" in outcome.stderr, repr(outcome.stderr))
 
 
 # --- newcomers without the library ---

@@ -6,6 +6,7 @@ exit code 0, 1, or 77 if something that it needs is not installed.
 """
 
 import atexit
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -51,6 +52,8 @@ os.environ.setdefault(
 CACHE = tempfile.mkdtemp(prefix="test-cache-")
 atexit.register(shutil.rmtree, CACHE, ignore_errors=True)
 os.environ["XDG_CACHE_HOME"] = CACHE
+# The machine's continuous mode is not taken up by the daemons of tests.
+os.environ["HEAPPROFD_CONFIG"] = "/nonexistent/heapprofd.conf"
 
 # A shell's & and nohup start us with these signals ignored, and our children would inherit that.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -128,6 +131,22 @@ def own_network():
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
     return True
+
+
+def own_etc():
+    """Enter a new mount namespace, with a copy of /etc without the machine's heapprofd.conf. A test may write there
+    whatever else runs here, and leaves nothing if it is killed. Return whether this is allowed."""
+    CLONE_NEWNS, MS_BIND, MS_REC, MS_PRIVATE = 0x20000, 0x1000, 0x4000, 1 << 18
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None) != 0:
+        return False
+    copy = make_work_directory("test-etc-")
+    subprocess.run(["cp", "-a", "/etc/.", copy], check=True)
+    os.chmod(copy, 0o755)
+    shutil.rmtree(os.path.join(copy, "heapprofd.conf.d"), ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(copy, "heapprofd.conf"))
+    return libc.mount(copy.encode(), b"/etc", None, MS_BIND, None) == 0
 
 
 def program(name):
