@@ -68,7 +68,7 @@ struct client_overhead {
 struct client_process {
     uint32_t state;                /* enum client_state */
     uint32_t announced_generation; /* module_generation() that the daemon knows */
-    uint32_t modules_checked_ms;
+    uint32_t modules_check_ms;    /* time of the next module_check_unloaded() */
     uint32_t slot_to_check;       /* next slot to check for a thread that has ended */
     uint32_t threads_numbered;    /* slots that a thread has, or had */
     uint32_t passes_without_slot; /* calls that pass before one looks for a slot (thread_slot.h) */

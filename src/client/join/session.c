@@ -276,7 +276,7 @@ static void forget_session(void)
     store_relaxed(&client.process->unanswered_samples, 0);
     store_relaxed(&client.process->overhead.max_percent, 0);
     client.wide_interval_bytes = 0;
-    store_relaxed(&client.process->modules_checked_ms, 0);
+    store_relaxed(&client.process->modules_check_ms, 0);
     store_relaxed(&client.process->slot_to_check, 0);
 }
 

@@ -49,6 +49,7 @@ static uint32_t modules_used; /* places that are or were in use */
 static uint32_t numbers;      /* given */
 static bool is_full;
 static uint32_t generation;
+static uint32_t checks; /* made by /proc/self/maps */
 /* Place + 1; 0: none. By the hash of an object's start; lossy. */
 static uint16_t indexes[INDEX_SETS][INDEX_WAYS];
 /* Pages of objects for which module_learn() failed in a generation: a failure takes several system
@@ -213,7 +214,8 @@ static const struct module *module_learn(const struct module_object *object, uin
 
 bool module_is_left_out(uintptr_t pc)
 {
-    return load_relaxed(&is_full) && module_object_exists(pc);
+    struct module_object object;
+    return load_relaxed(&is_full) && module_object_find(pc, &object);
 }
 
 static void note_gap(uintptr_t start, uintptr_t end)
@@ -262,18 +264,20 @@ const struct module *module_find(uintptr_t pc, bool in_use)
     known = find_in_table(&object, pc);
     if (known != NULL)
         return known;
-    object.in_use = in_use || module_object_is_permanent(object.link_map);
+    object.is_permanent = module_object_is_permanent(object.link_map);
+    object.in_use = in_use || object.is_permanent;
     return module_learn(&object, pc);
 }
 
 bool module_is_permanent(const struct module *module)
 {
-    return module_object_is_permanent(load_relaxed(&module->link_map));
+    return load_relaxed(&module->is_permanent);
 }
 
 bool module_is_unread(uintptr_t pc)
 {
-    return !system_copies_memory() && module_object_exists(pc);
+    struct module_object object;
+    return !system_copies_memory() && module_object_find(pc, &object);
 }
 
 uint32_t module_number(const struct module *module)
@@ -316,7 +320,7 @@ static bool is_unchanged(const struct module *module, bool after_dlclose)
 {
     if (system_copies_memory())
         return module_object_fingerprint(module) == module->fingerprint;
-    return !after_dlclose || module_is_permanent(module);
+    return !after_dlclose;
 }
 
 /* Begin another generation, then let other modules take these places. */
@@ -328,21 +332,50 @@ static void free_places(struct module *const *gone, unsigned count)
         store_release(&gone[i]->state, MODULE_FREE);
 }
 
-void module_check_unloaded(bool after_dlclose)
+static void see_object(uintptr_t start, uintptr_t end, uint32_t check)
+{
+    const uint16_t *set = index_set_of(start);
+    for (unsigned way = 0; way < INDEX_WAYS; way++) {
+        uint16_t index = load_relaxed(&set[way]);
+        if (index != 0 && modules[index - 1].object_start == start &&
+            modules[index - 1].object_end == end)
+            store_relaxed(&modules[index - 1].seen, check);
+    }
+}
+
+/* Begin a check: where only /proc/self/maps tells of objects, read it once for all of them. Return
+ * the check's number; 0: each is looked for. */
+static uint32_t see_objects(uint32_t used)
+{
+    if (!module_object_is_from_maps() || used <= 1)
+        return 0;
+    uint32_t check = add_relaxed(&checks, 1) + 1;
+    module_maps_each(see_object, check);
+    return check;
+}
+
+/* Return whether the object is where it was. A check that began later may have seen it, too. */
+static bool is_mapped(const struct module *module, uint32_t check)
+{
+    struct module_object object;
+    if (check != 0 && (int32_t)(load_relaxed(&module->seen) - check) >= 0)
+        return true;
+    return module_object_find(module->start, &object) && object.start == module->object_start &&
+           object.end == module->object_end && object.link_map == load_relaxed(&module->link_map);
+}
+
+unsigned module_check_unloaded(bool after_dlclose)
 {
     struct module *gone[GONE_MAX];
-    unsigned count = 0;
-    uint32_t used = load_acquire(&modules_used);
+    unsigned count = 0, compared = 0;
+    uint32_t used = load_acquire(&modules_used), check = see_objects(used);
     for (uint32_t i = 0; i < used; i++) {
         struct module *module = &modules[i];
-        struct module_object object;
         uint32_t alive = MODULE_ALIVE;
-        if (load_acquire(&module->state) != MODULE_ALIVE)
+        if (load_acquire(&module->state) != MODULE_ALIVE || module_is_permanent(module))
             continue;
-        if (module_object_find(module->start, &object) && object.start == module->object_start &&
-            object.end == module->object_end &&
-            object.link_map == load_relaxed(&module->link_map) &&
-            is_unchanged(module, after_dlclose))
+        compared++;
+        if (is_mapped(module, check) && is_unchanged(module, after_dlclose))
             continue;
         if (cas_acq_rel(&module->state, &alive, MODULE_BUSY))
             gone[count++] = module;
@@ -353,6 +386,7 @@ void module_check_unloaded(bool after_dlclose)
     }
     if (count > 0)
         free_places(gone, count);
+    return compared;
 }
 
 static int text_copy(char *buffer, size_t size, const char *text)

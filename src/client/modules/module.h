@@ -37,6 +37,8 @@ struct module {
     uint32_t number;
     uint32_t state;   /* of the place in the table (module.c) */
     uint32_t is_kept; /* 1: no other module takes the place */
+    uint32_t seen;    /* the last check that saw the object in /proc/self/maps (module.c) */
+    bool is_permanent;
 };
 
 /*
@@ -83,11 +85,11 @@ uint32_t module_generation(void);
 /* Begin another generation. */
 void module_begin_generation(void);
 
-/* Compare the known modules with the loader's, about 30 ns each. If one is gone or
- * has changed, begin a new generation. Call it after dlclose, and now and then.
- * Lock-free. after_dlclose: an object that may not be read counts as gone, because another one
- * could be in its place now. */
-void module_check_unloaded(bool after_dlclose);
+/* Compare the known modules that may be unloaded with the loader's and with their memory, 1 to 3 us
+ * each. If one is gone or has changed, begin a new generation. Return how many were compared. Call
+ * it after dlclose, and now and then. Lock-free. after_dlclose: an object that may not be read
+ * counts as gone, because another one could be in its place now. */
+unsigned module_check_unloaded(bool after_dlclose);
 
 /* Call it once, before the first module_find(). */
 void module_init(void);

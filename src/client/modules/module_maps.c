@@ -106,6 +106,19 @@ static bool maps_open(struct maps *maps)
     return maps->fd >= 0;
 }
 
+/* Return whether the line maps more of the object of the lines before it. */
+static bool line_continues(const struct line *line, const struct line *run)
+{
+    return line->inode != 0 && line->inode == run->inode && line->device == run->device &&
+           line->offset != 0;
+}
+
+/* Data without a file is no object. */
+static bool line_is_of_object(const struct line *line)
+{
+    return line->inode != 0 || line->executable;
+}
+
 bool module_maps_find(uintptr_t pc, struct module_object *object)
 {
     struct maps maps;
@@ -117,17 +130,15 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
     uintptr_t gap_start = 0, gap_end = UINTPTR_MAX;
     bool holds = false;
     while (maps_line(&maps, &line, &no_path)) {
-        bool goes_on = line.inode != 0 && line.inode == run.inode && line.device == run.device &&
-                       line.offset != 0;
-        if (goes_on) {
+        if (line_continues(&line, &run)) {
             run.end = line.end;
         } else {
             if (holds)
                 break;
             run = line;
         }
-        if (line.inode == 0 && !line.executable)
-            continue; /* data without a file is no object */
+        if (!line_is_of_object(&line))
+            continue;
         if (pc >= line.start && pc < line.end)
             holds = true;
         if (line.start > pc && line.start < gap_end)
@@ -142,6 +153,27 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
     object->end = holds ? run.end : gap_end;
     object->link_map = NULL;
     return holds;
+}
+
+void module_maps_each(void (*see)(uintptr_t start, uintptr_t end, uint32_t word), uint32_t word)
+{
+    struct maps maps;
+    struct line_path no_path = {0};
+    struct line run = {0}, line;
+    if (!maps_open(&maps))
+        return;
+    while (maps_line(&maps, &line, &no_path)) {
+        if (line_continues(&line, &run)) {
+            run.end = line.end;
+            continue;
+        }
+        if (line_is_of_object(&run))
+            see(run.start, run.end, word);
+        run = line;
+    }
+    system_call(CALL_CLOSE, maps.fd);
+    if (line_is_of_object(&run))
+        see(run.start, run.end, word);
 }
 
 int module_maps_path(uintptr_t address, char *buffer, size_t size)

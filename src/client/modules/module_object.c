@@ -129,18 +129,17 @@ static bool is_permanent_by_musl(const void *link_map)
 
 #endif
 
+bool module_object_is_from_maps(void)
+{
+    return loader_find == NULL && !loader_is_musl();
+}
+
 bool module_object_find(uintptr_t pc, struct module_object *object)
 {
     object->start = object->end = 0;
     if (loader_find != NULL)
         return find_by_glibc(pc, object);
-    return loader_is_musl() ? find_by_musl(pc, object) : find_by_maps(pc, object);
-}
-
-bool module_object_exists(uintptr_t pc)
-{
-    struct module_object object;
-    return loader_find != NULL ? find_by_glibc(pc, &object) : find_by_musl(pc, &object);
+    return module_object_is_from_maps() ? find_by_maps(pc, object) : find_by_musl(pc, object);
 }
 
 bool module_object_is_permanent(const void *link_map)
@@ -300,8 +299,10 @@ static void cfi_bounds_read(bool in_use, const Elf64_Ehdr *header, struct module
 bool module_object_read(const struct module_object *object, uintptr_t pc, struct module *module)
 {
     Elf64_Ehdr header;
-    *module = (struct module){
-        .object_start = object->start, .object_end = object->end, .link_map = object->link_map};
+    *module = (struct module){.object_start = object->start,
+                              .object_end = object->end,
+                              .link_map = object->link_map,
+                              .is_permanent = object->is_permanent};
     module->header = header_find(object, pc, &header);
     if (module->header == 0 || !segments_read(object->in_use, &header, pc, module))
         return false;

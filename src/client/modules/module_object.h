@@ -17,7 +17,9 @@
 struct module_object {
     uintptr_t start, end;
     const void *link_map; /* NULL: unknown */
-    bool in_use;          /* it cannot be unloaded meanwhile; set by the caller */
+    /* Set by the caller: module_object_is_permanent(), and whether it cannot be unloaded meanwhile.
+     */
+    bool is_permanent, in_use;
 };
 
 /* Find the loader's function. Call it once, at start-up. */
@@ -25,10 +27,6 @@ void module_object_init(void);
 
 /* Find the object that contains pc. Return false if there is none. */
 bool module_object_find(uintptr_t pc, struct module_object *object);
-
-/* Return whether the loader knows an object that contains pc. Without the loader's function this is
- * unknown, and false. */
-bool module_object_exists(uintptr_t pc);
 
 /* Return whether the object is never unloaded, as far as that is known: the loader lists those that
  * the program's start has loaded first, itself among them. This list before itself never changes.
@@ -38,6 +36,13 @@ bool module_object_is_permanent(const void *link_map);
 /* The same as module_object_find(), by /proc/self/maps. If no object contains pc, set start and end
  * to those of the range without objects around it; both are 0 if the file could not be read. */
 bool module_maps_find(uintptr_t pc, struct module_object *object);
+
+/* Return whether only /proc/self/maps tells which objects there are. */
+bool module_object_is_from_maps(void);
+
+/* Call see() with the range of each object that module_maps_find() would find in one reading of
+ * /proc/self/maps. */
+void module_maps_each(void (*see)(uintptr_t start, uintptr_t end, uint32_t word), uint32_t word);
 
 /* Write the path of the file that is mapped at an address, as /proc/self/maps has it. Return its
  * length; 0: no file is, or the path does not fit; or a negative errno. */

@@ -34,6 +34,7 @@
 
 /* Interval of the search for libraries that were unloaded without a call of dlclose. */
 #define MODULES_CHECK_MS 50u
+#define MODULES_PER_MS 4u
 
 /* Walks of one stack, as long as its modules turn out to have interpreters. */
 #define WALKS_MAX 4u
@@ -247,6 +248,19 @@ uint32_t sample_time_ms(void)
     return now > client.start_ms ? (uint32_t)(now - client.start_ms) : 0;
 }
 
+/* Look for modules that were unloaded without the program's dlclose. Programs may have thousands of
+ * plugins: whatever their number, 4 of them cost a millisecond until the next check. */
+static void check_modules(uint32_t now_ms)
+{
+    uint32_t due = load_relaxed(&client.process->modules_check_ms);
+    if ((int32_t)(now_ms - due) < 0 ||
+        !cas_relaxed(&client.process->modules_check_ms, &due, now_ms + MODULES_CHECK_MS))
+        return;
+    unsigned compared = module_check_unloaded(false);
+    store_relaxed(&client.process->modules_check_ms,
+                  now_ms + MODULES_CHECK_MS + compared / MODULES_PER_MS);
+}
+
 /*
  * Tell the daemon that the address space changed: modules were loaded or unloaded. Set
  * `*generation` to the present one. Return whether its announcement is in the ring. If not, no
@@ -257,10 +271,7 @@ uint32_t sample_time_ms(void)
  */
 static bool announce_generation(struct ring_thread *thread, uint32_t now_ms, uint32_t *generation)
 {
-    uint32_t checked = load_relaxed(&client.process->modules_checked_ms);
-    if (now_ms - checked >= MODULES_CHECK_MS &&
-        cas_relaxed(&client.process->modules_checked_ms, &checked, now_ms))
-        module_check_unloaded(false);
+    check_modules(now_ms);
     *generation = module_generation();
     uint32_t announced = load_acquire(&client.process->announced_generation);
     if (likely(announced == *generation))

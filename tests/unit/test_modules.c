@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Modules as they are found without the loader's help, on systems that lack _dl_find_object: who
+ * does not call module_init() has only /proc/self/maps. */
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/modules/module.h"
+#include "client/system.h"
+
+static void *library;
+static uintptr_t code;
+
+static int open_library(void **state)
+{
+    (void)state;
+    library = dlopen("libresolv.so.2", RTLD_NOW);
+    code = library != NULL ? (uintptr_t)dlsym(library, "ns_initparse") : 0;
+    return code != 0 ? 0 : -1;
+}
+
+static void found_with_its_file(void **state)
+{
+    (void)state;
+    char path[4096];
+    const struct module *module = module_find(code, true);
+    assert_non_null(module);
+    assert_true(module->start <= code && code < module->end);
+    assert_true(module_path(module, true, path, sizeof(path)) > 0);
+    assert_non_null(strstr(path, "libresolv"));
+    assert_false(module_is_permanent(module));
+    assert_null(module_find((uintptr_t)&path, true));
+}
+
+static void unloaded(void **state)
+{
+    (void)state;
+    const struct module *module = module_find(code, true),
+                        *own = module_find((uintptr_t)unloaded, true);
+    assert_true(module != NULL && own != NULL && own != module);
+    uint32_t generation = module_generation();
+    assert_in_range(module_check_unloaded(false), 2, 100);
+    assert_in_range(module_check_unloaded(true), 2, 100);
+    assert_int_equal(module_generation(), generation);
+    dlclose(library);
+    module_check_unloaded(false);
+    assert_int_equal(module_generation(), generation + 1);
+    assert_null(module_find(code, true));
+    assert_ptr_equal(module_find((uintptr_t)unloaded, true), own);
+    open_library(NULL);
+    assert_non_null(module_find(code, true));
+}
+
+/* A library that might vanish is not read if the kernel may not copy. It is there all the same. */
+static void unread(void **state)
+{
+    (void)state;
+    dlclose(library);
+    module_check_unloaded(true);
+    open_library(NULL);
+    system_avoid_copying();
+    assert_null(module_find(code, false));
+    assert_true(module_is_unread(code));
+    assert_false(module_is_unread((uintptr_t)state));
+    system_permit_copying();
+    assert_false(module_is_unread(code));
+    assert_false(module_is_left_out(code));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(found_with_its_file),
+        cmocka_unit_test(unloaded),
+        cmocka_unit_test(unread),
+    };
+    return cmocka_run_group_tests_name("modules", tests, open_library, NULL);
+}
