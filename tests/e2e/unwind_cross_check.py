@@ -23,6 +23,7 @@ STACKS_MIN = 100_000
 IDENTICAL_MIN = 0.999
 WORDS = struct.Struct("<15Q")  # struct results in unwind_check.c
 COMMAND_BYTES = 64
+TIMEOUT_S = 600  # only a hang takes longer
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src")
 
 SQL = """create table t(a integer, b text);
@@ -63,7 +64,7 @@ def programs(work):
         (["xmllint", "--xpath", "count(//b)", big_xml], 10),
         (["sqlite3", ":memory:", SQL], 10),
         (["/usr/bin/python3", "-c", PYTHON], 20),
-        (["git", "-C", SOURCES, "log", "--stat"], 4),
+        (["git", "-C", SOURCES, "log", "--stat", "-n", "1000"], 4),
         (["gcc"] + cfi, 20),
         (["g++", "-O2", "-c", cxx, "-o", work + "/program.o"], 150),
         (["clang-14"] + cfi, 20),
@@ -86,14 +87,14 @@ def run_redis(library, results, work):
     server = subprocess.Popen(
         ["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", work],
         stdout=subprocess.DEVNULL, env=environment(library, results, 5))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + TIMEOUT_S
     while not os.path.exists(socket) and time.monotonic() < deadline:
         time.sleep(0.05)
     subprocess.run(["redis-benchmark", "-s", socket, "-n", "5000", "-t", "set,get,lpush,lrange_100",
-                    "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=30,
+                    "-q"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT_S,
                    check=False)
     server.terminate()
-    server.wait(timeout=10)
+    server.wait(timeout=TIMEOUT_S)
 
 
 def read_results(directory):
@@ -134,7 +135,7 @@ def main():
                 print(f"not installed: {command[0]}")
                 continue
             done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  env=environment(library, results, every), timeout=60, check=False)
+                                  env=environment(library, results, every), timeout=TIMEOUT_S, check=False)
             ran += 1
             if done.returncode < 0:
                 print(f"{command[0]} died of signal {-done.returncode}")

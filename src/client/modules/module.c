@@ -122,6 +122,20 @@ static const struct module *find_in_table(const struct module_object *object, ui
     return NULL;
 }
 
+/* Return the module at pc if its memory still shows it. /proc/self/maps, which would take a hundred
+ * times as long, is then not read. */
+static const struct module *find_unchanged(uintptr_t pc)
+{
+    uint32_t used = system_copies_memory() ? load_acquire(&modules_used) : 0;
+    for (uint32_t i = 0; i < used; i++) {
+        const struct module *module = &modules[i];
+        if (load_acquire(&module->state) == MODULE_ALIVE && pc >= module->start &&
+            pc < module->end && module_object_fingerprint(module) == module->fingerprint)
+            return module;
+    }
+    return NULL;
+}
+
 /* Return the place of the same module among the first `count`. It is alive again, or was. */
 static struct module *revive(const struct module *candidate, uint32_t count)
 {
@@ -252,11 +266,14 @@ bool module_may_exist(uintptr_t pc)
 const struct module *module_find(uintptr_t pc, bool in_use)
 {
     struct module_object object;
+    const struct module *known = module_object_is_from_maps() ? find_unchanged(pc) : NULL;
+    if (known != NULL)
+        return known;
     if (!module_object_find(pc, &object)) {
         note_gap(object.start, object.end);
         return NULL;
     }
-    const struct module *known = find_by_index(&object, pc);
+    known = find_by_index(&object, pc);
     if (likely(known != NULL))
         return known;
     if (load_relaxed(absent_place(pc)) == absent_mark(pc))
