@@ -26,7 +26,7 @@ PAGE = os.path.join(BUILD, "src", "tools", "view", "page", "view_page.c")
 QUICKLY = {"DEB_CFLAGS_APPEND": "-O0 -g0", "DEB_BUILD_OPTIONS": "noautodbgsym", "DPKG_DEB_COMPRESSOR_LEVEL": "0"}
 # For the development package.
 COMPILER = "gcc,libc6-dev,pkg-config"
-TIMEOUT_S = 280
+TIMEOUT_S = 1200
 # Directories whose files change with any installation.
 STATE = ("/var/lib/dpkg", "/var/lib/apt", "/var/cache", "/var/log", "/etc/ld.so.cache", "/proc", "/packages")
 
