@@ -341,6 +341,8 @@ static double exact_tail(unsigned difference, double mean)
     return tail;
 }
 
+static const struct change_bounds unknown;
+
 static void probability_equals_that_of_two_poisson_variables(void **state)
 {
     (void)state;
@@ -361,7 +363,7 @@ static void probability_equals_that_of_two_poisson_variables(void **state)
         }
         struct change_sampling sampling = {.gained_interval_bytes = INTERVAL_BYTES,
                                            .lost_interval_bytes = INTERVAL_BYTES};
-        struct change change = change_of(&parts, false, &sampling, NULL, false);
+        struct change change = change_of_row(&parts, false, &sampling, &unknown);
         unsigned difference = samples[i][0] - samples[i][1];
         double exact = exact_tail(difference, samples[i][0] + samples[i][1]);
         /* Medium probabilities are less accurate, and no decision depends on them. */
@@ -428,13 +430,13 @@ static void exact_numbers_differ_by_one_byte(void **state)
                                   nothing = {0};
     const struct change_sampling sampling = {.gained_interval_bytes = 1, .lost_interval_bytes = 1};
     struct change_parts parts = {.gained = after, .lost = before};
-    assert_true(change_of(&parts, false, &sampling, NULL, false).value == 1);
+    assert_true(change_of_row(&parts, false, &sampling, &unknown).value == 1);
     parts = change_parts_of_common(&before, &after, &nothing);
-    assert_true(change_of(&parts, false, &sampling, NULL, false).value == 1);
+    assert_true(change_of_row(&parts, false, &sampling, &unknown).value == 1);
     parts = change_parts_of_common(&before, &after, &before);
     assert_true(parts.gained.bytes == 1 && parts.lost.bytes == 0);
     parts = (struct change_parts){.gained = {.bytes = 0.1 + 0.2}, .lost = {.bytes = 0.3}};
-    assert_true(change_of(&parts, false, &sampling, NULL, false).value == 0);
+    assert_true(change_of_row(&parts, false, &sampling, &unknown).value == 0);
 }
 
 /* --- marks --- */
@@ -598,18 +600,18 @@ static void unseen_on_one_side_is_no_zero(void **state)
                                             .lost_interval_bytes = 4096};
     struct change_bounds bounds = {.apart = true, .gained_unseen = {3 * 4096, INFINITY}};
     (void)state;
-    struct change change = change_of(&lost, false, &sampling, &bounds, false);
+    struct change change = change_of_row(&lost, false, &sampling, &bounds);
     assert_true(fabs(change.probability - exp(-1)) < 0.01);
     assert_true(change.interval.low == -4096 && change.interval.high == 2 * 4096);
     bounds = (struct change_bounds){.apart = true, .lost_unseen = {3 * 4096, INFINITY}};
-    change = change_of(&gained, false, &swapped, &bounds, false);
+    change = change_of_row(&gained, false, &swapped, &bounds);
     assert_true(fabs(change.probability - exp(-1)) < 0.01);
     assert_true(change.interval.low == -2 * 4096 && change.interval.high == 4096);
     /* Both recorded every allocation, or both are dumps of one process. */
     bounds = (struct change_bounds){.apart = true};
-    assert_true(change_of(&lost, false, &sampling, &bounds, false).probability == 0);
+    assert_true(change_of_row(&lost, false, &sampling, &bounds).probability == 0);
     bounds = (struct change_bounds){.gained_unseen = {3 * 4096, INFINITY}};
-    assert_true(change_of(&lost, false, &sampling, &bounds, false).probability == 0);
+    assert_true(change_of_row(&lost, false, &sampling, &bounds).probability == 0);
 }
 
 int main(void)

@@ -85,7 +85,7 @@ static void print_change(const struct profile_estimate *gained, const struct pro
                                              .lost_interval_bytes = interval};
     const struct change_bounds bounds = {.gained_most = counts ? gained->count : gained->bytes,
                                          .lost_most = 0};
-    struct change change = change_of(&both, counts, &sampling, &bounds, false);
+    struct change change = change_of_row(&both, counts, &sampling, &bounds);
     printf("%s{\"kind\": \"change\", \"sums\": [%.17g, %.17g, %.17g, %.17g, %.17g], "
            "\"lost\": [%.17g, %.17g, %.17g, %.17g, %.17g], \"interval\": %u, \"counts\": %s, "
            "\"most\": %.17g, \"low\": %.17g, \"high\": %.17g}",

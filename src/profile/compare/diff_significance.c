@@ -111,12 +111,13 @@ struct change_bounds diff_bounds_of(const struct diff_pair *pair, enum diff_figu
 static void judge_row(const struct diff_options *options, const struct diff_pair *pair,
                       struct diff_row *row)
 {
-    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
+        enum diff_figure figure = diff_figure_of(view);
+        bool counts = export_view_counts_calls(view);
         if (is_judged(options, view))
-            row->changes[view] = change_of(
-                &row->parts[diff_figure_of(view)], export_view_counts_calls(view), &pair->sampling,
-                &pair->bounds[diff_figure_of(view)][export_view_counts_calls(view)],
-                row == &pair->total);
+            row->changes[view] = (row == &pair->total ? change_of_heap : change_of_row)(
+                &row->parts[figure], counts, &pair->sampling, &pair->bounds[figure][counts]);
+    }
 }
 
 /* Let the sides of the total be what reports show. */

@@ -165,28 +165,85 @@ static double unseen_probability(double value, const struct unseen *unseen)
     return pow(UNSEEN_PROBABILITY, value / unseen->chance);
 }
 
+/* The two sides of a change, in bytes or calls, with the limits of each. */
+struct sides {
+    double gained, lost;
+    struct profile_interval up, down;
+};
+
+static double difference_of(double after, double before)
+{
+    double value = after - before;
+    return fabs(value) <= rounding_of(after, before) ? 0 : value;
+}
+
+static struct sides sides_of(const struct change_parts *parts, bool counts,
+                             const struct change_sampling *sampling)
+{
+    return (struct sides){
+        .gained = counts ? parts->gained.count : parts->gained.bytes,
+        .lost = counts ? parts->lost.count : parts->lost.bytes,
+        .up = profile_interval_of_part(&parts->gained, counts, sampling->gained_interval_bytes,
+                                       &sampling->gained_calibration),
+        .down = profile_interval_of_part(&parts->lost, counts, sampling->lost_interval_bytes,
+                                         &sampling->lost_calibration),
+    };
+}
+
+/* Compute what the samples say, without the limits. */
+static struct change sampled_change(const struct sides *sides, const struct change_parts *parts,
+                                    bool counts, const struct change_sampling *sampling)
+{
+    struct change change = {.value = difference_of(sides->gained, sides->lost)};
+    set_probabilities(&change, parts, counts, sampling);
+    change.uncertain = lacks_variance(&parts->gained, sampling->gained_interval_bytes) ||
+                       lacks_variance(&parts->lost, sampling->lost_interval_bytes);
+    return change;
+}
+
+/* Set the limits of the change, which include its value. */
+static void set_interval(struct change *change, const struct sides *sides,
+                         const struct change_bounds *bounds)
+{
+    change->interval =
+        change_interval(sides->gained, profile_interval_cut(sides->up, bounds->gained_most, 0),
+                        sides->lost, profile_interval_cut(sides->down, bounds->lost_most, 0));
+    change->interval.low = fmin(change->interval.low, change->value);
+    change->interval.high = fmax(change->interval.high, change->value);
+}
+
 /* Leave room in a row for what the side may have that has no sample in it. */
-static void leave_room_in_row(struct change *change, struct profile_interval *up,
-                              struct profile_interval *down, double gained, double lost,
+static void leave_room_in_row(struct change *change, struct sides *sides,
                               const struct change_bounds *bounds)
 {
-    bool is_gain = gained > 0 && lost == 0;
-    if (!is_gain && (gained != 0 || !(lost > 0)))
+    bool is_gain = sides->gained > 0 && sides->lost == 0;
+    if (!is_gain && (sides->gained != 0 || !(sides->lost > 0)))
         return;
     const struct unseen *unseen = is_gain ? &bounds->lost_unseen : &bounds->gained_unseen;
-    struct profile_interval *other = is_gain ? down : up;
+    struct profile_interval *other = is_gain ? &sides->down : &sides->up;
     double probability = unseen_probability(fabs(change->value), unseen);
     *other = unseen_raise(*other, 0, *unseen);
     change->probability = fmax(change->probability, probability);
     change->probability_least = fmax(change->probability_least, probability);
 }
 
-static void leave_room(struct change *change, struct profile_interval *up,
-                       struct profile_interval *down, double gained, double lost,
-                       const struct change_bounds *bounds)
+struct change change_of_row(const struct change_parts *parts, bool counts,
+                            const struct change_sampling *sampling,
+                            const struct change_bounds *bounds)
 {
-    *up = unseen_raise(*up, gained, bounds->gained_unseen);
-    *down = unseen_raise(*down, lost, bounds->lost_unseen);
+    struct sides sides = sides_of(parts, counts, sampling);
+    struct change change = sampled_change(&sides, parts, counts, sampling);
+    if (bounds->apart)
+        leave_room_in_row(&change, &sides, bounds);
+    set_interval(&change, &sides, bounds);
+    return change;
+}
+
+static void leave_room_in_heap(struct change *change, struct sides *sides,
+                               const struct change_bounds *bounds)
+{
+    sides->up = unseen_raise(sides->up, sides->gained, bounds->gained_unseen);
+    sides->down = unseen_raise(sides->down, sides->lost, bounds->lost_unseen);
     const struct unseen *other = change->value > 0 ? &bounds->lost_unseen : &bounds->gained_unseen;
     if (change->value != 0)
         change->probability =
@@ -204,43 +261,20 @@ static struct change change_of_counted(const struct change_bounds *bounds)
                            .partial = bounds->partial};
 }
 
-static double difference_of(double after, double before)
+struct change change_of_heap(const struct change_parts *parts, bool counts,
+                             const struct change_sampling *sampling,
+                             const struct change_bounds *bounds)
 {
-    double value = after - before;
-    return fabs(value) <= rounding_of(after, before) ? 0 : value;
-}
-
-struct change change_of(const struct change_parts *parts, bool counts,
-                        const struct change_sampling *sampling, const struct change_bounds *bounds,
-                        bool of_heap)
-{
-    double gained = counts ? parts->gained.count : parts->gained.bytes;
-    double lost = counts ? parts->lost.count : parts->lost.bytes;
-    if (bounds != NULL && of_heap && bounds->counted)
+    if (bounds->counted)
         return change_of_counted(bounds);
-    struct change change = {.value = difference_of(gained, lost)};
-    struct profile_interval up = profile_interval_of_part(
-        &parts->gained, counts, sampling->gained_interval_bytes, &sampling->gained_calibration);
-    struct profile_interval down = profile_interval_of_part(
-        &parts->lost, counts, sampling->lost_interval_bytes, &sampling->lost_calibration);
-    set_probabilities(&change, parts, counts, sampling);
-    if (bounds != NULL && of_heap)
-        leave_room(&change, &up, &down, gained, lost, bounds);
-    else if (bounds != NULL && bounds->apart)
-        leave_room_in_row(&change, &up, &down, gained, lost, bounds);
-    if (bounds != NULL) {
-        up = profile_interval_cut(up, bounds->gained_most, 0);
-        down = profile_interval_cut(down, bounds->lost_most, 0);
-    }
-    if (bounds != NULL && of_heap && bounds->has_totals)
+    struct sides sides = sides_of(parts, counts, sampling);
+    struct change change = sampled_change(&sides, parts, counts, sampling);
+    leave_room_in_heap(&change, &sides, bounds);
+    if (bounds->has_totals)
         change.value = difference_of(bounds->after, bounds->before);
-    change.interval = change_interval(gained, up, lost, down);
-    change.interval.low = fmin(change.interval.low, change.value);
-    change.interval.high = fmax(change.interval.high, change.value);
-    if (bounds != NULL && of_heap && bounds->same && change.value == 0)
+    set_interval(&change, &sides, bounds);
+    if (bounds->same && change.value == 0)
         change.interval = (struct profile_interval){0, 0};
-    change.uncertain = lacks_variance(&parts->gained, sampling->gained_interval_bytes) ||
-                       lacks_variance(&parts->lost, sampling->lost_interval_bytes);
     return change;
 }
 

@@ -100,11 +100,15 @@ struct change_bounds {
     double before, after;
 };
 
-/* Compute a change. `bounds` may be NULL if none are known. `of_heap`: the parts are sums over a
- * heap, so leave room for bytes without samples. */
-struct change change_of(const struct change_parts *parts, bool counts,
-                        const struct change_sampling *sampling, const struct change_bounds *bounds,
-                        bool of_heap);
+/* Compute the change of a callsite or another part of a heap. All bounds may be 0: unknown. */
+struct change change_of_row(const struct change_parts *parts, bool counts,
+                            const struct change_sampling *sampling,
+                            const struct change_bounds *bounds);
+
+/* Compute the change of sums over a heap. They leave room for bytes without samples. */
+struct change change_of_heap(const struct change_parts *parts, bool counts,
+                             const struct change_sampling *sampling,
+                             const struct change_bounds *bounds);
 
 /* Return the interval of gained less lost, from the interval of each. A value above its interval's
  * upper limit counts as that limit. */

@@ -448,6 +448,8 @@ static size_t fill_rule(struct frame_rule *rule, Dwarf_Frame *frame)
     rule->is_signal = is_signal;
     for (unsigned i = 0; i < FRAME_REGISTERS; i++) {
         struct frame_part *part = &rule->registers[i];
+        /* Without operations libdw leaves `operations` at `room` if the value is lost, and sets it
+         * to NULL if the register keeps its value. */
         if (dwarf_frame_register(frame, (int)i, room, &operations, &count) != 0)
             part->kind = FRAME_PART_BAD;
         else if (count == 0)

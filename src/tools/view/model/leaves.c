@@ -321,7 +321,8 @@ struct change view_leaves_change(const struct view_leaves *leaves, const struct 
                                  bool counts, bool of_heap)
 {
     const struct change_parts parts = {sum->gained, sum->lost};
-    return change_of(&parts, counts, &leaves->sampling, &leaves->bounds[counts], of_heap);
+    return (of_heap ? change_of_heap : change_of_row)(&parts, counts, &leaves->sampling,
+                                                      &leaves->bounds[counts]);
 }
 
 bool view_leaves_are_judged(const struct view_leaves *leaves)
