@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <cmocka.h>
 
@@ -35,6 +36,24 @@ static void found_with_its_file(void **state)
     assert_non_null(strstr(path, "libresolv"));
     assert_false(module_is_permanent(module));
     assert_null(module_find((uintptr_t)&path, true));
+}
+
+/* A module that was found once is recognized by its memory: /proc/self/maps is not opened again. */
+static void known_without_the_file(void **state)
+{
+    (void)state;
+    struct rlimit limit, none;
+    const struct module *module = module_find(code, true);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = (struct rlimit){0, limit.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const struct module *again = module_find(code, true);
+    const struct module *unknown = module_find((uintptr_t)getrlimit, true);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    assert_non_null(module);
+    assert_ptr_equal(again, module);
+    assert_null(unknown); /* the file could not be opened */
+    assert_non_null(module_find((uintptr_t)getrlimit, true));
 }
 
 static void unloaded(void **state)
@@ -76,6 +95,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(found_with_its_file),
+        cmocka_unit_test(known_without_the_file),
         cmocka_unit_test(unloaded),
         cmocka_unit_test(unread),
     };

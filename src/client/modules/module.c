@@ -35,7 +35,7 @@
 
 #define INDEX_SETS 2048u /* a power of two */
 #define INDEX_WAYS 4u
-#define ABSENT 64u /* a power of two */
+#define ABSENT 1024u /* a power of two: JIT code has many pages */
 #define ABSENT_GENERATION_SHIFT 36
 #define GONE_MAX 16u
 #define GAPS 16u     /* a power of two */
@@ -214,6 +214,11 @@ static uint64_t *absent_place(uintptr_t pc)
     return &absent[(pc >> 12) & (ABSENT - 1)];
 }
 
+static bool is_absent(uintptr_t pc)
+{
+    return load_relaxed(absent_place(pc)) == absent_mark(pc);
+}
+
 static const struct module *module_learn(const struct module_object *object, uintptr_t pc)
 {
     struct module candidate;
@@ -266,9 +271,12 @@ bool module_may_exist(uintptr_t pc)
 const struct module *module_find(uintptr_t pc, bool in_use)
 {
     struct module_object object;
-    const struct module *known = module_object_is_from_maps() ? find_unchanged(pc) : NULL;
-    if (known != NULL)
-        return known;
+    const struct module *known;
+    if (module_object_is_from_maps()) {
+        known = find_unchanged(pc);
+        if (known != NULL || is_absent(pc))
+            return known;
+    }
     if (!module_object_find(pc, &object)) {
         note_gap(object.start, object.end);
         return NULL;
@@ -276,7 +284,7 @@ const struct module *module_find(uintptr_t pc, bool in_use)
     known = find_by_index(&object, pc);
     if (likely(known != NULL))
         return known;
-    if (load_relaxed(absent_place(pc)) == absent_mark(pc))
+    if (is_absent(pc))
         return NULL;
     known = find_in_table(&object, pc);
     if (known != NULL)
