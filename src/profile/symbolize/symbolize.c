@@ -15,10 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "pb_field_numbers.h"
-#include "profile/symbolize/llvm_symbolizer.h"
 #include "profile/symbolize/symbol_cache.h"
 #include "profile/symbols/breakpad.h"
 #include "profile/symbols/debug_info.h"
@@ -53,7 +51,6 @@ struct job {
     size_t count;
     bool *named;               /* by address to look up */
     const char **symbol_names; /* the same; the symbol file owns the names */
-    struct error problem;      /* if its code is the result: a message that says more */
     bool is_whole;             /* no part of the debug information was missing */
     int fd, write_error;
     struct proto_buffer packet, entry, lines, line, whole;
@@ -325,11 +322,6 @@ static int take_rest(struct job *job, const struct elf_image *image)
     const struct symbol_found *found = &job->result->found;
     int result = 0;
     job->is_whole = true;
-    if (job->options->by_llvm && access(found->path, R_OK) == 0) { /* not within an archive */
-        result = llvm_symbolizer_find(found->path, job->addresses, job->count, take_frames, job,
-                                      &job->problem);
-        return result == 0 ? take_symbols(job, image) : result;
-    }
     job->symbols = symbol_file_open(found->path, job->module->build_id,
                                     found->has_build_id ? job->module->build_id_length : 0, NULL);
     if (job->symbols != NULL)
@@ -607,7 +599,7 @@ int symbolize_addresses(const struct symbolize_options *options,
         return error_set(error, -ENOMEM, "no memory for %zu modules", addresses->count);
     symbol_finder_set_processes(finder, addresses->processes, addresses->process_count);
     symbol_finder_set_begin(finder, addresses->begun_ns);
-    if (!options->no_cache && !options->by_llvm)
+    if (!options->no_cache)
         job.cache = symbol_cache_open(SYMBOL_CACHE_BYTES_MAX);
     for (size_t i = 0; i < addresses->count && result == 0; i++) {
         job.module_index = i;
@@ -625,9 +617,7 @@ int symbolize_addresses(const struct symbolize_options *options,
     proto_buffer_free(&job.whole);
     proto_buffer_free(&job.texts);
     free(job.found);
-    if (result < 0 && job.problem.code == result)
-        error_set(error, result, "%s", job.problem.message);
-    else if (result == -ENOMEM)
+    if (result == -ENOMEM)
         error_set(error, result, "no memory for the symbols");
     else if (result < 0)
         error_set(error, result, "the symbols cannot be written: %s", strerror(-result));

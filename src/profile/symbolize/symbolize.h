@@ -55,7 +55,6 @@ typedef int symbolize_answer(void *context, size_t module, uint64_t address, con
 
 struct symbolize_options {
     bool no_cache; /* symbol_cache.h */
-    bool by_llvm;  /* ask llvm-symbolizer about all files, and keep nothing */
     /* Symbol files that are searched before all others; NULL: none. */
     struct breakpad_store *breakpad;
     symbolize_answer *answer; /* receives the names instead of the file; NULL: write packets */

@@ -34,7 +34,6 @@ static const char help[] =
     "  --json FILE              write the summary as JSON ('-': standard error)\n"
     "  --no-cache               neither read nor write the cache of found names in\n"
     "                           $XDG_CACHE_HOME/heapprofd or ~/.cache/heapprofd\n"
-    "  --symbolizer own|llvm    llvm: use llvm-symbolizer from PATH, which is far slower\n"
     "  -q, --quiet              no summary\n"
     "      --help, --version\n"
     "\n"
@@ -49,8 +48,6 @@ struct request {
     struct symbolize_options symbolizing;
 };
 
-static const char *const symbolizer_names[] = {"own", "llvm", NULL};
-
 static const struct option_entry options[] = {
     OPTION_ENTRY_CALL("symbol-paths", 0, struct request, places, take_symbol_paths),
     OPTION_ENTRY("no-auto-symbol-paths", 0, OPTION_CLEAR, struct request, automatic),
@@ -58,7 +55,6 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("no-backup", 0, OPTION_CLEAR, struct request, backup),
     OPTION_ENTRY("json", 0, OPTION_TEXT, struct request, json),
     OPTION_ENTRY("no-cache", 0, OPTION_SET, struct request, symbolizing.no_cache),
-    OPTION_ENTRY_EITHER("symbolizer", struct request, symbolizing.by_llvm, symbolizer_names),
     OPTION_ENTRY("quiet", 'q', OPTION_SET, struct request, quiet),
     OPTIONS_END,
 };

@@ -12,6 +12,13 @@
 #define WORD_BYTES_MAX 40u
 #define COMPLAINT_BYTES_MAX 200
 
+/* Options of earlier versions, and what to do without them. */
+static const struct {
+    const char *name, *remedy;
+} removed[] = {
+    {"symbolizer", "heapprofd reads the files itself: leave the option out"},
+};
+
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -75,6 +82,14 @@ static void list_beginning(const char *typed, size_t length, const struct option
     }
 }
 
+static const char *remedy_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof(removed) / sizeof(removed[0]); i++)
+        if (strcmp(removed[i].name, name) == 0)
+            return removed[i].remedy;
+    return NULL;
+}
+
 /* Print the error about a word "--..." that getopt_long() rejected. */
 static void complain_long(const char *program, const char *typed, const struct option *options)
 {
@@ -89,8 +104,11 @@ static void complain_long(const char *program, const char *typed, const struct o
         return;
     }
     const char *nearest = suggest_nearest(name, options, count, sizeof(*options));
+    const char *remedy = remedy_of(name);
     format_printf(stderr, "%s: there is no option '--%s'", program, name);
-    if (nearest != NULL)
+    if (remedy != NULL)
+        fprintf(stderr, "; %s", remedy);
+    else if (nearest != NULL)
         format_printf(stderr, "; did you mean --%s?", nearest);
 }
 
