@@ -88,6 +88,12 @@ def protoc(direction, data):
 # --- text and back ---
 
 
+def checkpoint(withdrawn):
+    """The head of a checkpoint that withdraws this many bytes after it."""
+    key = varint(5003 << 3 | 2)
+    return varint(1 << 3 | 2) + varint(len(key) + 5 + withdrawn, 5) + key + varint(withdrawn, 5)
+
+
 def test_text_and_back():
     """Traces of every sort come back from text byte for byte."""
     traces = {
@@ -95,8 +101,10 @@ def test_text_and_back():
         "threads": profiled("threads", program("threads_many"), options=("-i", "100")),
         "a stream": profiled("stream", "sh", "-c", "echo", options=("-i", "1", "--dump-at-max")),
         "nothing": b"",
-        # As Perfetto writes them: lengths of four bytes, and packets of unknown types.
-        "long lengths": block(1, number(8, 5) + block(37, block(5, number(1, 7), 4), 4)),
+        # Heads of checkpoints have lengths of fixed size.
+        "a checkpoint": checkpoint(0) + block(1, number(8, 5)),
+        "a withdrawn checkpoint": checkpoint(4) + block(1, number(8, 5)) + block(1, number(8, 6)),
+        # Packets of unknown types, as Perfetto writes them.
         "strangers": block(1, number(8, 5) + block(1, block(9, b"\x08\x01\x12\x02ab")) + number(700, 8)),
         "a field besides packets": block(1, number(8, 5)) + number(15, 3) + block(16, b"\0\xff"),
     }
@@ -109,6 +117,16 @@ def test_text_and_back():
         check(open(at("back"), "rb").read() == trace, f"{what}: to a file")
         check(run([TOOL, "text", path], env=ENVIRONMENT).stdout == open(text, "rb").read(),
               f"{what}: heap_profile text")
+
+
+def test_text_is_canonical():
+    """A trace with lengths of four bytes, as Perfetto writes them, comes back with short ones."""
+    def padded(least):
+        return block(1, number(8, 5) + block(37, block(5, number(1, 7), least), least))
+
+    text = convert("text", stdin=padded(4))
+    check(text == convert("text", stdin=padded(1)), f"the encoding is in the text: {text}")
+    check(convert("binary", stdin=text) == padded(1), "the lengths have not become short")
 
 
 def test_compressed():

@@ -18,7 +18,7 @@
 #include "profile/rollup.h"
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
-#include "trace/wire_field.h"
+#include "trace/proto_cursor.h"
 
 /* Numbers of fields in opentelemetry/proto/{profiles/v1development,common/v1,resource/v1}. */
 enum {
@@ -391,15 +391,15 @@ static void *otlp_open(struct settings_section *section, struct error *error)
 static uint64_t rejected_by(const char *answer, size_t length)
 {
     struct proto_span span = {(const uint8_t *)answer, (const uint8_t *)answer + length};
-    struct wire_field field;
+    struct proto_field field;
     uint64_t rejected = 0;
-    while (wire_next(&span, &field) == 1) {
+    while (proto_next(&span, &field) == 1) {
         struct proto_span partial = field.span;
-        struct wire_field inner;
-        if (field.number != RESPONSE_PARTIAL_SUCCESS || field.type != WIRE_BYTES)
+        struct proto_field inner;
+        if (field.number != RESPONSE_PARTIAL_SUCCESS || field.type != PROTO_BYTES)
             continue;
-        while (wire_next(&partial, &inner) == 1) {
-            if (inner.number == PARTIAL_SUCCESS_REJECTED && inner.type == WIRE_VARINT)
+        while (proto_next(&partial, &inner) == 1) {
+            if (inner.number == PARTIAL_SUCCESS_REJECTED && inner.type == PROTO_VARINT)
                 rejected = inner.value;
         }
     }

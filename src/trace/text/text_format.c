@@ -15,32 +15,20 @@ static void parse_fields(struct text_format_parser *parser,
                          const ProtobufCMessageDescriptor *message, char closing, int depth,
                          struct proto_buffer *out);
 
-/* Return the note after the token that was just read. Only exact readers use notes. */
-static struct wire_note take_note(struct text_format_parser *parser)
-{
-    if (parser->scanner.note[0] == '\0' || !parser->reader->is_exact)
-        return (struct wire_note){0};
-    return text_take_note(&parser->scanner);
-}
-
 /* --- fields with a length --- */
 
 /* Insert a key and a length before the bytes of `out` from `begin` on. */
-static void put_head(struct text_format_parser *parser, uint32_t number,
-                     const struct wire_note *note, struct proto_buffer *out, size_t begin)
+static void put_head(uint32_t number, struct proto_buffer *out, size_t begin)
 {
+    uint8_t head[2 * PROTO_VARINT_BYTES_MAX];
     size_t length = out->length - begin;
-    struct proto_buffer head = {0};
-    uint8_t room[2 * PROTO_VARINT_BYTES_MAX];
-    head.bytes = room;
-    head.capacity = sizeof(room);
-    text_put_key(&parser->scanner, &head, number, WIRE_BYTES, note->key_bytes);
-    text_put_padded(&parser->scanner, &head, length, note->length_bytes);
-    if (proto_buffer_reserve(out, head.length) == NULL)
+    size_t added = proto_encode_varint(head, (uint64_t)number << 3 | PROTO_BYTES);
+    added += proto_encode_varint(head + added, length);
+    if (proto_buffer_reserve(out, added) == NULL)
         return;
-    memmove(out->bytes + begin + head.length, out->bytes + begin, length);
-    memcpy(out->bytes + begin, head.bytes, head.length);
-    out->length += head.length;
+    memmove(out->bytes + begin + added, out->bytes + begin, length);
+    memcpy(out->bytes + begin, head, added);
+    out->length += added;
 }
 
 static void parse_string(struct text_format_parser *parser, const char *name, uint32_t number,
@@ -48,8 +36,7 @@ static void parse_string(struct text_format_parser *parser, const char *name, ui
 {
     size_t begin = out->length;
     text_read_strings(&parser->scanner, name, zero_allowed, out);
-    struct wire_note note = take_note(parser);
-    put_head(parser, number, &note, out, begin);
+    put_head(number, out, begin);
 }
 
 /* Parse a nested message. `message` NULL: its type is unknown. */
@@ -65,27 +52,23 @@ static void parse_nested(struct text_format_parser *parser, const char *name, ui
                           text_scanner_found(&parser->scanner, text), name);
         return;
     }
-    struct wire_note note = take_note(parser);
-    if (note.is_group)
-        text_put_key(&parser->scanner, out, number, WIRE_GROUP, note.key_bytes);
     parse_fields(parser, message, closing, depth + 1, out);
-    if (note.is_group)
-        text_put_key(&parser->scanner, out, number, WIRE_GROUP_END, 0);
-    else
-        put_head(parser, number, &note, out, begin);
+    put_head(number, out, begin);
 }
 
 /* --- numbers --- */
 
-static void put_value(struct text_format_parser *parser, enum wire_type type, uint64_t value,
-                      const struct wire_note *note, struct proto_buffer *out)
+static void put_key(struct proto_buffer *out, uint32_t number, enum proto_type type)
 {
-    if (note->has_value)
-        value = note->value;
-    if (type == WIRE_VARINT)
-        text_put_padded(&parser->scanner, out, value, note->value_bytes);
+    proto_put_varint(out, (uint64_t)number << 3 | type);
+}
+
+static void put_value(enum proto_type type, uint64_t value, struct proto_buffer *out)
+{
+    if (type == PROTO_VARINT)
+        proto_put_varint(out, value);
     else
-        proto_put_raw(out, &value, type == WIRE_FIXED64 ? 8 : 4);
+        proto_put_raw(out, &value, type == PROTO_FIXED64 ? 8 : 4);
 }
 
 /* Parse one number. In an exact text, a number of a packed field is written packed, in a field of
@@ -94,26 +77,24 @@ static void parse_number(struct text_format_parser *parser, const ProtobufCField
                          struct proto_buffer *out)
 {
     bool is_exact = parser->reader->is_exact;
-    enum wire_type type = text_scalar_type(field);
+    enum proto_type type = text_scalar_type(field);
     uint64_t value = text_read_scalar(&parser->scanner, field, is_exact);
-    struct wire_note note = take_note(parser);
-    if (is_exact && (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0 && !note.is_unpacked) {
-        static const struct wire_note none;
-        size_t begin = out->length;
-        put_value(parser, type, value, &note, out);
-        put_head(parser, field->id, &none, out, begin);
+    size_t begin = out->length;
+    if (is_exact && (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0) {
+        put_value(type, value, out);
+        put_head(field->id, out, begin);
         return;
     }
-    text_put_key(&parser->scanner, out, field->id, type, note.key_bytes);
-    put_value(parser, type, value, &note, out);
+    put_key(out, field->id, type);
+    put_value(type, value, out);
 }
 
 /* Parse the numbers between [ and ] into one field. */
 static void parse_packed(struct text_format_parser *parser, const ProtobufCFieldDescriptor *field,
-                         const struct wire_note *list, struct proto_buffer *out)
+                         struct proto_buffer *out)
 {
     char text[TEXT_FOUND_BYTES];
-    enum wire_type type = text_scalar_type(field);
+    enum proto_type type = text_scalar_type(field);
     size_t begin = out->length;
     bool is_first = true;
     while (parser->scanner.code == 0 && !text_scanner_accept(&parser->scanner, ']')) {
@@ -122,12 +103,10 @@ static void parse_packed(struct text_format_parser *parser, const ProtobufCField
                               text_scanner_found(&parser->scanner, text), field->name);
             return;
         }
-        uint64_t value = text_read_scalar(&parser->scanner, field, true);
-        struct wire_note note = take_note(parser);
-        put_value(parser, type, value, &note, out);
+        put_value(type, text_read_scalar(&parser->scanner, field, true), out);
         is_first = false;
     }
-    put_head(parser, field->id, list, out, begin);
+    put_head(field->id, out, begin);
 }
 
 /* Parse the rest of a line "name: 123" whose name is the next token. Return false if the line has
@@ -173,13 +152,12 @@ static bool parse_fixed(struct text_format_parser *parser, uint32_t number,
     if (token->kind != TEXT_TOKEN_NUMBER || (token->length != 10 && token->length != 18) ||
         token->start[0] != '0' || (token->start[1] | 0x20) != 'x')
         return false;
-    enum wire_type type = token->length == 10 ? WIRE_FIXED32 : WIRE_FIXED64;
+    enum proto_type type = token->length == 10 ? PROTO_FIXED32 : PROTO_FIXED64;
     if (!text_read_integer(&parser->scanner, &value, &negative))
         return true;
     text_scanner_advance(&parser->scanner);
-    struct wire_note note = take_note(parser);
-    text_put_key(&parser->scanner, out, number, type, note.key_bytes);
-    put_value(parser, type, value, &note, out);
+    put_key(out, number, type);
+    put_value(type, value, out);
     return true;
 }
 
@@ -191,9 +169,7 @@ static void parse_varint(struct text_format_parser *parser, uint32_t number,
     if (!text_read_integer(&parser->scanner, &value, &negative))
         return;
     text_scanner_advance(&parser->scanner);
-    struct wire_note note = take_note(parser);
-    text_put_key(&parser->scanner, out, number, WIRE_VARINT, note.key_bytes);
-    put_value(parser, WIRE_VARINT, negative ? 0 - value : value, &note, out);
+    proto_put_uint(out, number, negative ? 0 - value : value);
 }
 
 /* Parse a field whose number has been read. */
@@ -304,11 +280,8 @@ static void parse_list(struct text_format_parser *parser, const ProtobufCFieldDe
                        int depth, struct proto_buffer *out)
 {
     char text[TEXT_FOUND_BYTES];
-    struct wire_note note = take_note(parser);
-    bool is_packed = (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0 || note.is_packed;
-    if (parser->reader->is_exact && is_packed && field->type != PROTOBUF_C_TYPE_MESSAGE &&
-        field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_BYTES) {
-        parse_packed(parser, field, &note, out);
+    if (parser->reader->is_exact && (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0) {
+        parse_packed(parser, field, out);
         return;
     }
     if (text_scanner_accept(&parser->scanner, ']'))

@@ -4,8 +4,7 @@
  * the message's descriptor. Scalars, enums, strings with all escapes, nested messages in { } or <
  * >, lists in [ ], comments. Messages may be nested 64 deep.
  *
- * An exact reader also accepts the extensions of text_print.h: fields by number, and notes on
- * encodings.
+ * An exact reader also accepts fields by number, as text_print.h writes them.
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TEXT_FORMAT_H
 #define HEAPPROFD_TRACE_TEXT_TEXT_FORMAT_H

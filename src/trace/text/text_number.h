@@ -14,7 +14,7 @@
 
 /* Write a number without a terminating zero to a buffer of TEXT_NUMBER_BYTES. Return its length. */
 size_t text_number_of_uint(uint64_t value, char *to);
-/* Write "inf", "-inf" and "nan" if it is not a finite number. */
+/* Write "inf", "-inf", "nan" or "-nan" if it is not a finite number. */
 size_t text_number_of_double(double value, char *to);
 
 /* Read a number without a sign from text[length]. Return false if it is not one. */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Print the fields of messages, with notes on unusual encodings. */
+/* Print the fields of messages. */
 #include "trace/text/text_print.h"
 
 #include <string.h>
 
 #include "trace/text/text_number.h"
-#include "trace/text/text_token.h"
-#include "trace/wire_field.h"
 
 /* Deeper messages are printed as bytes. text_format.c reads this depth. */
 #define DEPTH_MAX 60
@@ -95,166 +93,78 @@ static void put_quoted(struct proto_buffer *out, struct proto_span bytes)
     put_text(out, "\"");
 }
 
-/* --- notes on the encoding --- */
-
-struct note {
-    struct proto_buffer *out;
-    bool has_begun;
-};
-
-static void begin_word(struct note *note)
-{
-    put_text(note->out, note->has_begun ? " " : "  " TEXT_WIRE_NOTE " ");
-    note->has_begun = true;
-}
-
-static void note_word(struct note *note, const char *word)
-{
-    begin_word(note);
-    put_text(note->out, word);
-}
-
-/* Note the number of bytes of a number if it is not minimal. */
-static void note_bytes(struct note *note, const char *word, size_t bytes, uint64_t value)
-{
-    if (bytes == wire_varint_bytes(value))
-        return;
-    note_word(note, word);
-    put_uint(note->out, bytes);
-}
-
-static void note_key(struct note *note, const struct wire_field *field)
-{
-    note_bytes(note, "key=", field->key_bytes, (uint64_t)field->number << 3 | field->type);
-}
-
-static void note_key_and_length(struct note *note, const struct wire_field *field)
-{
-    note_key(note, field);
-    note_bytes(note, "length=", field->value_bytes, wire_length(field->span));
-}
-
-static void note_value(struct note *note, uint64_t value, size_t bytes, uint64_t usual)
-{
-    if (value != usual) {
-        note_word(note, "value=");
-        put_hex(note->out, value, 16);
-    }
-    note_bytes(note, "bytes=", bytes, value);
-}
-
 /* --- values --- */
 
-static bool is_packed_list(const ProtobufCFieldDescriptor *field)
-{
-    return (field->flags & PROTOBUF_C_FIELD_FLAG_PACKED) != 0;
-}
-
-/* Write a varint as a field of this type. Return the value that a reader would read. */
-static uint64_t put_scalar(struct proto_buffer *out, const ProtobufCFieldDescriptor *field,
-                           uint64_t value)
+/* Write a varint as a field of this type. */
+static void put_scalar(struct proto_buffer *out, const ProtobufCFieldDescriptor *field,
+                       uint64_t value)
 {
     const ProtobufCEnumValue *named;
     switch (field->type) {
     case PROTOBUF_C_TYPE_UINT32:
         put_uint(out, (uint32_t)value);
-        return (uint32_t)value;
+        return;
     case PROTOBUF_C_TYPE_INT32:
         put_int(out, (int32_t)value);
-        return (uint64_t)(int64_t)(int32_t)value;
+        return;
     case PROTOBUF_C_TYPE_INT64:
         put_int(out, (int64_t)value);
-        return value;
+        return;
     case PROTOBUF_C_TYPE_BOOL:
         put_text(out, value != 0 ? "true" : "false");
-        return value != 0;
+        return;
     case PROTOBUF_C_TYPE_ENUM:
         named = protobuf_c_enum_descriptor_get_value(field->descriptor, (int32_t)value);
         if (named != NULL)
             put_text(out, named->name);
         else
             put_int(out, (int32_t)value);
-        return (uint64_t)(int64_t)(int32_t)value;
+        return;
     default:
         put_uint(out, value);
-        return value;
     }
 }
 
-static uint64_t put_double(struct proto_buffer *out, uint64_t bits)
+static void put_double(struct proto_buffer *out, uint64_t bits)
 {
-    double value, usual_nan = __builtin_nan("");
+    double value;
     memcpy(&value, &bits, sizeof(value));
     char *at = (char *)proto_buffer_reserve(out, TEXT_NUMBER_BYTES);
-    if (at == NULL)
-        return bits;
-    if (value != value) {
-        put_text(out, "nan");
-        memcpy(&bits, &usual_nan, sizeof(bits));
-        return bits;
-    }
-    out->length += text_number_of_double(value, at);
-    return bits;
+    if (at != NULL)
+        out->length += text_number_of_double(value, at);
 }
 
-static void print_number(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
+static void print_number(const ProtobufCFieldDescriptor *known, uint64_t value,
                          struct proto_buffer *out)
 {
-    struct note note = {.out = out};
-    uint64_t usual;
     put_text(out, ": ");
     if (known->type == PROTOBUF_C_TYPE_DOUBLE)
-        usual = put_double(out, field->value);
+        put_double(out, value);
     else
-        usual = put_scalar(out, known, field->value);
-    if (is_packed_list(known))
-        note_word(&note, "unpacked");
-    note_key(&note, field);
-    if (known->type != PROTOBUF_C_TYPE_DOUBLE) {
-        note_value(&note, field->value, field->value_bytes, usual);
-    } else if (usual != field->value) {
-        note_word(&note, "value=");
-        put_hex(out, field->value, 16);
-    }
+        put_scalar(out, known, value);
     put_text(out, "\n");
 }
 
 /* Write a list of numbers in one field. Return false if it is not a list; the caller removes what
  * was appended. */
-static bool print_packed(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
+static bool print_packed(const ProtobufCFieldDescriptor *known, struct proto_span rest,
                          struct proto_buffer *out)
 {
-    struct note note = {.out = out};
-    struct proto_span rest = field->span;
     put_text(out, ": [");
-    if (!is_packed_list(known))
-        note_word(&note, "packed");
-    note_key_and_length(&note, field);
-    if (note.has_begun)
-        put_text(out, "\n");
     for (const char *separator = ""; rest.at < rest.end; separator = ", ") {
-        struct note element = {.out = out};
-        uint64_t value, usual;
+        uint64_t value;
         put_text(out, separator);
         if (known->type == PROTOBUF_C_TYPE_DOUBLE) {
-            if (wire_length(rest) < sizeof(value))
+            if (proto_length(rest) < sizeof(value))
                 return false;
             memcpy(&value, rest.at, sizeof(value));
             rest.at += sizeof(value);
-            usual = put_double(out, value);
-            if (usual != value) {
-                note_word(&element, "value=");
-                put_hex(out, value, 16);
-            }
+            put_double(out, value);
         } else {
-            size_t bytes = wire_read_varint(&rest, &value);
-            if (bytes == 0)
+            if (!proto_read_varint(&rest, &value))
                 return false;
-            usual = put_scalar(out, known, value);
-            note_value(&element, value, bytes, usual);
+            put_scalar(out, known, value);
         }
-        if (element.has_begun)
-            put_text(out, "\n");
     }
     put_text(out, "]\n");
     return true;
@@ -272,19 +182,11 @@ static void put_indent(struct proto_buffer *out, unsigned depth)
 }
 
 /* Write a message in { }. Return false if it is not one; the caller removes what was appended. */
-static bool print_message(const ProtobufCMessageDescriptor *message, const struct wire_field *field,
+static bool print_message(const ProtobufCMessageDescriptor *message, struct proto_span fields,
                           unsigned depth, unsigned guessed, struct proto_buffer *out)
 {
-    struct note note = {.out = out};
-    put_text(out, " {");
-    if (field->type == WIRE_GROUP) {
-        note_word(&note, "group");
-        note_key(&note, field);
-    } else {
-        note_key_and_length(&note, field);
-    }
-    put_text(out, "\n");
-    if (!print_fields(message, field->span, depth + 1, guessed, out))
+    put_text(out, " {\n");
+    if (!print_fields(message, fields, depth + 1, guessed, out))
         return false;
     put_indent(out, depth);
     put_text(out, "}\n");
@@ -299,93 +201,94 @@ static bool is_text(struct proto_span bytes)
     return true;
 }
 
+/* Return whether a field that begins at `at` has the encoding that text_format.h gives it. */
+static bool is_canonical(const uint8_t *at, const struct proto_field *field)
+{
+    uint8_t head[2 * PROTO_VARINT_BYTES_MAX];
+    size_t length = proto_encode_varint(head, (uint64_t)field->number << 3 | field->type);
+    if (field->type == PROTO_VARINT)
+        length += proto_encode_varint(head + length, field->value);
+    else if (field->type == PROTO_BYTES)
+        length += proto_encode_varint(head + length, proto_length(field->span));
+    return memcmp(at, head, length) == 0;
+}
+
 /* Return whether the bytes of an unknown field are a message: they consist of fields and are not
- * text. */
+ * text. Because this is a guess, the same bytes must come back. */
 static bool looks_like_message(struct proto_span bytes)
 {
-    struct wire_field field;
+    const uint8_t *at = bytes.at;
+    struct proto_field field;
     int status;
     if (is_text(bytes))
         return false;
-    while ((status = wire_next(&bytes, &field)) > 0)
-        ;
+    for (; (status = proto_next(&bytes, &field)) > 0; at = bytes.at)
+        if (!is_canonical(at, &field))
+            return false;
     return status == 0;
 }
 
-static void print_bytes(const struct wire_field *field, struct proto_buffer *out)
+static void print_bytes(struct proto_span bytes, struct proto_buffer *out)
 {
-    struct note note = {.out = out};
     put_text(out, ": ");
-    put_quoted(out, field->span);
-    note_key_and_length(&note, field);
+    put_quoted(out, bytes);
     put_text(out, "\n");
 }
 
-/* Write a field by its number. Return false for a group with invalid contents. */
-static bool print_unknown(const struct wire_field *field, unsigned depth, unsigned guessed,
+/* Write a field by its number. */
+static void print_unknown(const struct proto_field *field, unsigned depth, unsigned guessed,
                           struct proto_buffer *out)
 {
-    struct note note = {.out = out};
-    size_t begin = out->length;
     put_name(out, depth, NULL, field->number);
     size_t after_name = out->length;
     switch (field->type) {
-    case WIRE_BYTES:
+    case PROTO_BYTES:
         if (depth < DEPTH_MAX && guessed < GUESSED_DEPTH_MAX && looks_like_message(field->span) &&
-            print_message(NULL, field, depth, guessed + 1, out))
-            return true;
+            print_message(NULL, field->span, depth, guessed + 1, out))
+            return;
         out->length = after_name;
-        print_bytes(field, out);
-        return true;
-    case WIRE_GROUP:
-        if (depth < DEPTH_MAX && print_message(NULL, field, depth, guessed, out))
-            return true;
-        out->length = begin;
-        return false;
-    case WIRE_VARINT:
+        print_bytes(field->span, out);
+        return;
+    case PROTO_VARINT:
         put_text(out, ": ");
         put_uint(out, field->value);
-        note_key(&note, field);
-        note_value(&note, field->value, field->value_bytes, field->value);
         break;
     default:
         put_text(out, ": ");
-        put_hex(out, field->value, field->type == WIRE_FIXED64 ? 16 : 8);
-        note_key(&note, field);
+        put_hex(out, field->value, field->type == PROTO_FIXED64 ? 16 : 8);
     }
     put_text(out, "\n");
-    return true;
 }
 
 /* Return whether a field has the encoding of its type. Other types than these are printed by
  * number. */
-static bool fits(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
+static bool fits(const ProtobufCFieldDescriptor *known, const struct proto_field *field,
                  unsigned depth)
 {
     bool is_list =
-        field->type == WIRE_BYTES && known->label == PROTOBUF_C_LABEL_REPEATED; /* of numbers */
+        field->type == PROTO_BYTES && known->label == PROTOBUF_C_LABEL_REPEATED; /* of numbers */
     switch (known->type) {
     case PROTOBUF_C_TYPE_MESSAGE:
-        return field->type == WIRE_BYTES && depth < DEPTH_MAX;
+        return field->type == PROTO_BYTES && depth < DEPTH_MAX;
     case PROTOBUF_C_TYPE_STRING:
     case PROTOBUF_C_TYPE_BYTES:
-        return field->type == WIRE_BYTES;
+        return field->type == PROTO_BYTES;
     case PROTOBUF_C_TYPE_DOUBLE:
-        return field->type == WIRE_FIXED64 || is_list;
+        return field->type == PROTO_FIXED64 || is_list;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_BOOL:
     case PROTOBUF_C_TYPE_ENUM:
-        return field->type == WIRE_VARINT || is_list;
+        return field->type == PROTO_VARINT || is_list;
     default:
         return false;
     }
 }
 
 /* Write a field by its name if it fits the descriptor. Return false if it does not. */
-static bool print_known(const ProtobufCFieldDescriptor *known, const struct wire_field *field,
+static bool print_known(const ProtobufCFieldDescriptor *known, const struct proto_field *field,
                         unsigned depth, struct proto_buffer *out)
 {
     size_t begin = out->length;
@@ -394,13 +297,13 @@ static bool print_known(const ProtobufCFieldDescriptor *known, const struct wire
         return false;
     put_name(out, depth, known, known->id);
     if (known->type == PROTOBUF_C_TYPE_MESSAGE)
-        good = print_message(known->descriptor, field, depth, 0, out);
+        good = print_message(known->descriptor, field->span, depth, 0, out);
     else if (known->type == PROTOBUF_C_TYPE_STRING || known->type == PROTOBUF_C_TYPE_BYTES)
-        print_bytes(field, out);
-    else if (field->type == WIRE_BYTES)
-        good = print_packed(known, field, out);
+        print_bytes(field->span, out);
+    else if (field->type == PROTO_BYTES)
+        good = print_packed(known, field->span, out);
     else
-        print_number(known, field, out);
+        print_number(known, field->value, out);
     if (!good)
         out->length = begin;
     return good;
@@ -409,14 +312,13 @@ static bool print_known(const ProtobufCFieldDescriptor *known, const struct wire
 static bool print_fields(const ProtobufCMessageDescriptor *message, struct proto_span fields,
                          unsigned depth, unsigned guessed, struct proto_buffer *out)
 {
-    struct wire_field field;
+    struct proto_field field;
     int status;
-    while ((status = wire_next(&fields, &field)) > 0) {
+    while ((status = proto_next(&fields, &field)) > 0) {
         const ProtobufCFieldDescriptor *known =
             message == NULL ? NULL : protobuf_c_message_descriptor_get_field(message, field.number);
-        if ((known == NULL || !print_known(known, &field, depth, out)) &&
-            !print_unknown(&field, depth, guessed, out))
-            return false;
+        if (known == NULL || !print_known(known, &field, depth, out))
+            print_unknown(&field, depth, guessed, out);
     }
     return status == 0;
 }

@@ -101,30 +101,14 @@ static bool take_more(struct text_scanner *scanner, const char *keep)
 
 /* --- tokens --- */
 
-static void take_note(struct text_scanner *scanner, const char *comment, size_t length)
-{
-    size_t head = strlen(TEXT_WIRE_NOTE);
-    if (length < head || memcmp(comment, TEXT_WIRE_NOTE, head) != 0)
-        return;
-    length -= head;
-    if (length >= TEXT_NOTE_BYTES)
-        length = TEXT_NOTE_BYTES - 1;
-    memcpy(scanner->note, comment + head, length);
-    scanner->note[length] = '\0';
-}
-
 /* Skip a comment up to the end of its line. */
-static void skip_comment(struct text_scanner *scanner, bool is_after_token)
+static void skip_comment(struct text_scanner *scanner)
 {
     const char *newline;
     do
         newline = memchr(scanner->at, '\n', (size_t)(scanner->end - scanner->at));
     while (newline == NULL && take_more(scanner, scanner->at));
-    if (newline == NULL)
-        newline = scanner->end;
-    if (is_after_token)
-        take_note(scanner, scanner->at, (size_t)(newline - scanner->at));
-    scanner->at = newline;
+    scanner->at = newline != NULL ? newline : scanner->end;
 }
 
 static uint64_t offset_of(const struct text_scanner *scanner, const char *at)
@@ -134,7 +118,6 @@ static uint64_t offset_of(const struct text_scanner *scanner, const char *at)
 
 static void skip_blanks(struct text_scanner *scanner)
 {
-    bool is_after_token = true;
     for (;;) {
         const char *at = scanner->at, *end = scanner->end;
         while (at < end && *at == ' ')
@@ -147,9 +130,8 @@ static void skip_blanks(struct text_scanner *scanner)
             scanner->at++;
             scanner->line++;
             scanner->line_offset = offset_of(scanner, scanner->at);
-            is_after_token = false;
         } else if (*scanner->at == '#') {
-            skip_comment(scanner, is_after_token);
+            skip_comment(scanner);
         } else if (*scanner->at == '\t' || (*scanner->at >= '\v' && *scanner->at <= '\r')) {
             scanner->at++;
         } else {
@@ -232,7 +214,6 @@ static enum text_token_kind scan_token(struct text_scanner *scanner)
 void text_scanner_advance(struct text_scanner *scanner)
 {
     struct text_token *token = &scanner->token;
-    scanner->note[0] = '\0';
     skip_blanks(scanner);
     *token = (struct text_token){
         .start = scanner->at,

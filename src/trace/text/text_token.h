@@ -30,11 +30,6 @@ struct text_token {
     unsigned line, column; /* from 1; columns count bytes */
 };
 
-/* Prefix of a comment that records a non-canonical encoding of the preceding text, in the words of
- * text_value.h. Other readers skip it as a comment. */
-#define TEXT_WIRE_NOTE "# wire:"
-#define TEXT_NOTE_BYTES 128
-
 /* Read up to `size` bytes of the text. Return 0 at its end, or a negative errno with *error set. */
 typedef ssize_t text_read(void *context, char *buffer, size_t size, struct error *error);
 
@@ -44,8 +39,6 @@ struct text_scanner {
     uint64_t line_offset;         /* of the first byte of the current line */
     unsigned line;
     struct text_token token; /* the next one */
-    /* Contents of the TEXT_WIRE_NOTE on the line of the previous token, or "". */
-    char note[TEXT_NOTE_BYTES];
     struct error *error;
     int code; /* 0 until the first error */
     /* For a text from a stream. */

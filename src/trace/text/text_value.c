@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Read and write the values of fields, and the notes on their encoding. */
+/* Read the values of fields. */
 #include "trace/text/text_value.h"
 
 #include <errno.h>
@@ -9,112 +9,6 @@
 #include "trace/text/text_number.h"
 
 #define NAME_BYTES_MAX 128
-
-/* --- notes --- */
-
-static bool take_word(const char **at, const char *word)
-{
-    size_t length = strlen(word);
-    if (strncmp(*at, word, length) != 0)
-        return false;
-    *at += length;
-    return true;
-}
-
-static bool take_number(const char **at, const char *word, uint64_t most, uint64_t *value)
-{
-    char *end;
-    if (!take_word(at, word) || **at < '0' || **at > '9')
-        return false;
-    errno = 0;
-    *value = strtoull(*at, &end, 0);
-    *at = end;
-    return errno == 0 && *value <= most;
-}
-
-/* Read one word of a note. Return false if it is unknown. */
-static bool take_note_word(const char **at, struct wire_note *note)
-{
-    uint64_t number = 0;
-    unsigned *bytes = NULL;
-    switch (**at) {
-    case 'k':
-        bytes = &note->key_bytes;
-        break;
-    case 'l':
-        bytes = &note->length_bytes;
-        break;
-    case 'b':
-        bytes = &note->value_bytes;
-        break;
-    case 'v':
-        note->has_value = true;
-        return take_number(at, "value=", UINT64_MAX, &note->value);
-    case 'p':
-        note->is_packed = true;
-        return take_word(at, "packed");
-    case 'u':
-        note->is_unpacked = true;
-        return take_word(at, "unpacked");
-    case 'g':
-        note->is_group = true;
-        return take_word(at, "group");
-    default:
-        return false;
-    }
-    const char *word = **at == 'k' ? "key=" : **at == 'l' ? "length=" : "bytes=";
-    bool good = take_number(at, word, PROTO_VARINT_BYTES_MAX, &number) && number > 0;
-    *bytes = (unsigned)number;
-    return good;
-}
-
-struct wire_note text_take_note(struct text_scanner *scanner)
-{
-    struct wire_note note = {0};
-    const char *at = scanner->note;
-    while (*at != '\0') {
-        if (*at == ' ' || *at == '\t' || *at == '\r') {
-            at++;
-            continue;
-        }
-        if (!take_note_word(&at, &note) ||
-            (*at != '\0' && *at != ' ' && *at != '\t' && *at != '\r')) {
-            text_scanner_fail(scanner,
-                              "the comment before this, '" TEXT_WIRE_NOTE "%.60s', is not in the "
-                              "form of traceconv text: remove it, or copy it completely",
-                              scanner->note);
-            return (struct wire_note){0};
-        }
-    }
-    scanner->note[0] = '\0';
-    return note;
-}
-
-void text_put_padded(struct text_scanner *scanner, struct proto_buffer *out, uint64_t value,
-                     unsigned bytes)
-{
-    uint8_t *at = proto_buffer_reserve(out, PROTO_VARINT_BYTES_MAX);
-    if (at == NULL)
-        return;
-    unsigned length = (unsigned)proto_encode_varint(at, value);
-    if (bytes != 0 && length > bytes) {
-        text_scanner_fail(
-            scanner, "the comment before this gives %u bytes to a number that needs %u: remove it",
-            bytes, length);
-        return;
-    }
-    for (; length < bytes; length++) {
-        at[length - 1] |= 0x80;
-        at[length] = 0;
-    }
-    out->length += length;
-}
-
-void text_put_key(struct text_scanner *scanner, struct proto_buffer *out, uint32_t number,
-                  enum wire_type type, unsigned bytes)
-{
-    text_put_padded(scanner, out, (uint64_t)number << 3 | type, bytes);
-}
 
 /* --- numbers --- */
 
@@ -257,9 +151,9 @@ static uint64_t read_double(struct text_scanner *scanner, const ProtobufCFieldDe
     return bits | (uint64_t)negative << 63;
 }
 
-enum wire_type text_scalar_type(const ProtobufCFieldDescriptor *field)
+enum proto_type text_scalar_type(const ProtobufCFieldDescriptor *field)
 {
-    return field->type == PROTOBUF_C_TYPE_DOUBLE ? WIRE_FIXED64 : WIRE_VARINT;
+    return field->type == PROTOBUF_C_TYPE_DOUBLE ? PROTO_FIXED64 : PROTO_VARINT;
 }
 
 uint64_t text_read_scalar(struct text_scanner *scanner, const ProtobufCFieldDescriptor *field,

@@ -6,11 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pb_field_numbers.h"
 #include "trace.pb-c.h"
+#include "trace/proto_cursor.h"
 #include "trace/read/trace_reader.h"
 #include "trace/read/trace_source.h"
 #include "trace/text/text_format.h"
 #include "trace/text/text_print.h"
+#include "trace/write/trace_writer.h"
 #include "util/write_all.h"
 
 #define WRITE_BYTES ((size_t)256 << 10)
@@ -116,6 +119,31 @@ static bool must_know(const ProtobufCMessageDescriptor *message)
     return true;
 }
 
+static bool is_bytes(const struct proto_field *field, uint32_t number)
+{
+    return field->number == number && field->type == PROTO_BYTES;
+}
+
+/* If the field from `begin` on is the head of a checkpoint, with what it withdraws, write its
+ * lengths in the size that they have in our traces. */
+static void restore_checkpoint_head(struct proto_buffer *buffer, size_t begin)
+{
+    if (buffer->length == begin) /* an empty list */
+        return;
+    struct proto_span rest = {buffer->bytes + begin, buffer->bytes + buffer->length};
+    struct proto_field packet, field;
+    if (proto_next(&rest, &packet) <= 0 || !is_bytes(&packet, PB_TRACE_PACKET) ||
+        proto_next(&packet.span, &field) <= 0 || !is_bytes(&field, PB_TRACE_PACKET_WITHDRAWN) ||
+        proto_length(packet.span) > 0)
+        return;
+    size_t at = (size_t)(field.span.at - buffer->bytes), length = proto_length(field.span);
+    if (proto_buffer_reserve(buffer, TRACE_CHECKPOINT_HEAD_BYTES) == NULL)
+        return;
+    memmove(buffer->bytes + begin + TRACE_CHECKPOINT_HEAD_BYTES, buffer->bytes + at, length);
+    trace_checkpoint_make_head(buffer->bytes + begin, length);
+    buffer->length = begin + TRACE_CHECKPOINT_HEAD_BYTES + length;
+}
+
 int trace_text_read(const char *path, int fd, const struct trace_text_progress *progress,
                     struct error *error)
 {
@@ -128,10 +156,12 @@ int trace_text_read(const char *path, int fd, const struct trace_text_progress *
     text_scanner_open_stream(&parser.scanner, read_text, source, error);
     int code = parser.scanner.code;
     while (code == 0) {
+        size_t begin = output.buffer.length;
         code =
             text_format_read_field(&parser, &perfetto__protos__trace__descriptor, &output.buffer);
         if (code <= 0)
             break;
+        restore_checkpoint_head(&output.buffer, begin);
         code = flush_if_full(&output, text_scanner_offset(&parser.scanner));
     }
     /* After an error the buffer ends with half a field. */

@@ -3,9 +3,9 @@
  * Converts a trace to text and back, and unpacks compressed packets: one packet at a time, so that
  * the largest one bounds memory.
  *
- * A trace that is converted to text and back is the same byte for byte, as text_print.h defines it.
- * For a compressed trace (gzip, zstd, compressed packets), the result is what trace_text_unpack()
- * writes.
+ * A trace that we wrote is the same byte for byte after conversion to text and back; another one
+ * has the same fields in canonical encoding (text_print.h). For a compressed trace (gzip, zstd,
+ * compressed packets), the result is what trace_text_unpack() writes.
  */
 #ifndef HEAPPROFD_TRACE_TEXT_TRACE_TEXT_H
 #define HEAPPROFD_TRACE_TEXT_TRACE_TEXT_H

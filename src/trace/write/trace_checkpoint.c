@@ -27,7 +27,7 @@
 #define LENGTH_BYTES 5 /* a varint of up to 2^35 */
 #define FIELD_KEY_BYTES 3
 #define INNER_BYTES (FIELD_KEY_BYTES + LENGTH_BYTES)
-#define HEAD_BYTES (1 + LENGTH_BYTES + INNER_BYTES)
+_Static_assert(TRACE_CHECKPOINT_HEAD_BYTES == 1 + LENGTH_BYTES + INNER_BYTES, "the head's parts");
 
 /* Write a varint of fixed length. */
 static void put_length(uint8_t *at, uint64_t value)
@@ -36,7 +36,7 @@ static void put_length(uint8_t *at, uint64_t value)
         at[i] = (uint8_t)((value >> 7 * i & 0x7f) | (i < LENGTH_BYTES - 1 ? 0x80 : 0));
 }
 
-static void make_head(uint8_t head[HEAD_BYTES], uint64_t withdrawn)
+void trace_checkpoint_make_head(uint8_t head[TRACE_CHECKPOINT_HEAD_BYTES], uint64_t withdrawn)
 {
     uint8_t key[PROTO_VARINT_BYTES_MAX];
     head[0] = PB_TRACE_PACKET << 3 | 2;
@@ -73,8 +73,8 @@ static int write_raw(struct trace_writer *writer, const uint8_t *bytes, size_t l
 
 static int rewrite_head(struct trace_writer *writer, int64_t offset, uint64_t withdrawn)
 {
-    uint8_t head[HEAD_BYTES];
-    make_head(head, withdrawn);
+    uint8_t head[TRACE_CHECKPOINT_HEAD_BYTES];
+    trace_checkpoint_make_head(head, withdrawn);
     ssize_t written;
     do
         written = pwrite(writer->fd, head, sizeof(head), offset);
@@ -89,16 +89,16 @@ struct trace_writer *trace_writer_begin_checkpoint(struct trace_writer *writer,
                                                    struct trace_checkpoint *checkpoint)
 {
     static const uint8_t empty_packet[] = {PB_TRACE_PACKET << 3 | 2, 0};
-    uint8_t head[HEAD_BYTES];
+    uint8_t head[TRACE_CHECKPOINT_HEAD_BYTES];
     int64_t position = writer->error < 0 ? -1 : position_of(writer);
     struct trace_writer *part = position < 0 ? NULL : trace_writer_open(writer->fd);
     if (part == NULL)
         return NULL;
-    while (position % PAGE_BYTES > PAGE_BYTES - HEAD_BYTES) {
+    while (position % PAGE_BYTES > PAGE_BYTES - TRACE_CHECKPOINT_HEAD_BYTES) {
         write_raw(writer, empty_packet, sizeof(empty_packet));
         position += (int64_t)sizeof(empty_packet);
     }
-    make_head(head, CHECKPOINT_BYTES_MAX);
+    trace_checkpoint_make_head(head, CHECKPOINT_BYTES_MAX);
     if (write_raw(writer, head, sizeof(head)) < 0) {
         trace_writer_close(part);
         return NULL;
@@ -115,12 +115,12 @@ int trace_writer_end_checkpoint(struct trace_writer *writer, struct trace_writer
 {
     int code = trace_writer_close(part);
     int64_t end = lseek(writer->fd, 0, SEEK_CUR);
-    if (end < checkpoint->offset + HEAD_BYTES) {
+    if (end < checkpoint->offset + TRACE_CHECKPOINT_HEAD_BYTES) {
         writer->error = end < 0 ? -errno : -EIO;
         return writer->error;
     }
     /* A failed packet may have left a part of itself. */
-    checkpoint->bytes = (uint64_t)(end - checkpoint->offset) - HEAD_BYTES;
+    checkpoint->bytes = (uint64_t)(end - checkpoint->offset) - TRACE_CHECKPOINT_HEAD_BYTES;
     writer->bytes += checkpoint->bytes;
     int headed = rewrite_head(writer, checkpoint->offset, code == 0 ? 0 : checkpoint->bytes);
     if (code < 0)

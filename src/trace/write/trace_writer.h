@@ -70,6 +70,11 @@ int trace_writer_end_checkpoint(struct trace_writer *writer, struct trace_writer
 int trace_writer_withdraw_checkpoint(struct trace_writer *writer,
                                      struct trace_checkpoint *checkpoint);
 
+#define TRACE_CHECKPOINT_HEAD_BYTES 14
+/* Make the head of a checkpoint of which readers skip `withdrawn` bytes. Its lengths have a fixed
+ * size, so that it can be rewritten in place. */
+void trace_checkpoint_make_head(uint8_t head[TRACE_CHECKPOINT_HEAD_BYTES], uint64_t withdrawn);
+
 /* --- the head of a trace --- */
 
 int trace_writer_clock_snapshot(struct trace_writer *writer); /* all six builtin clocks, now */

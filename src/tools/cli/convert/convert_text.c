@@ -19,8 +19,8 @@ static const char text_help[] =
     "usage: traceconv text [DIR|TRACE] [OUT]\n"
     "\n"
     "  Writes every packet of a trace in protobuf's text format. Unknown fields appear by their\n"
-    "  numbers, and comments '# wire: ...' record unusual encodings, so that traceconv binary\n"
-    "  can restore the same trace, byte for byte (a compressed trace: as traceconv\n"
+    "  numbers. From the text, traceconv binary restores the trace, byte for byte if heapprofd\n"
+    "  wrote it, else in canonical encoding (a compressed trace: as traceconv\n"
     "  decompress_packets writes it).\n"
     "\n" CONVERSION_INPUT_HELP READS_HELP;
 
