@@ -645,17 +645,6 @@ def infra_types(directory, scale):
         row([1] * count, list(range(count))))])
 
 
-def infra_v1_chain(directory, scale):
-    """v1: a chain with an entry at each frame."""
-    count = min(scale * 1024 // 75, 60000)
-    frames = ",".join(f'"{i}":{{"name":"f"' + (f',"parent":"{i - 1}"}}' if i else "}") for i in range(count))
-    entries = ",".join(f'{{"bt":"{i}","size":"{count - i:x}","count":"1"}}' for i in range(count))
-    return events(directory, "infra_v1_chain", [
-        f'{{"ph":"M","name":"stackFrames","pid":1,"args":{{"stackFrames":{{{frames}}}}}}}',
-        '{"ph":"v","name":"periodic_interval","id":"0x1","pid":1,"ts":1,"args":{"dumps":{"heaps":{"malloc":{"entries":['
-        f'{entries}]}}}}}}}}}}'])
-
-
 def infra_names(directory, scale):
     """Events that name processes and threads."""
     return events(directory, "infra_names", [event(1, 1, None, ONE, row())] + [

@@ -94,20 +94,6 @@ def test_broken():
     check(f"node {depth + 9}, which is in no map" in said and f"{sites - 1} more" in said, said)
 
 
-def test_callers():
-    """Version 1: a stack of 6,000 frames ends in 6,000 types, which every caller repeats."""
-    count = 6000
-    frames = ",".join(f'"{i}":{{"name":"f{i}"' + (f',"parent":"{i - 1}"}}' if i else "}") for i in range(count))
-    types = ",".join(f'"{i}":"t{i}"' for i in range(count))
-    entries = ",".join(f'{{"bt":"{count - 1}","type":"{i}","size":"10","count":"1"}}' for i in range(count))
-    _, said = query([
-        f'{{"ph":"M","name":"stackFrames","pid":1,"args":{{"stackFrames":{{{frames}}}}}}}',
-        f'{{"ph":"M","name":"typeNames","pid":1,"args":{{"typeNames":{{{types}}}}}}}',
-        '{"ph":"v","name":"periodic_interval","id":"0x1","pid":1,"ts":1,"args":{"dumps":{"heaps":{"malloc":{"entries":['
-        f'{{"bt":"","size":"17700","count":"1770"}},{entries}]}}}}}}}}}}'], LIVE)
-    check("too many types of too many frames" in said, said)
-
-
 def test_deep():
     """Each of 60,000 frames of a chain has a site: 3 MB, but 7 GB if each site had its own stack."""
     depth = 60000

@@ -375,122 +375,6 @@ def test_random():
     random_files(20 if SANITIZED else 60, make)
 
 
-# --- v1 ---
-
-
-def totals_of(sites):
-    """Return {(stack, type or None): [bytes, count]} of a heap's sites: the totals of each frame with its callees."""
-    totals = collections.defaultdict(lambda: [0, 0])
-    for (stack, kind), value in sites.items():
-        for depth in range(len(stack) + 1):
-            for key in ((stack[:depth], kind), (stack[:depth], None)):
-                totals[key][0] += value[0]
-                totals[key][1] += int(value[1])
-    return totals
-
-
-def v1_events(model, oldest, keep=lambda key, value, whole: True):
-    rng, events = model.rng, []
-    for pid in model.pids:
-        frames, kinds = {}, {name: i for i, name in enumerate(model.kinds)}
-        for number, time in enumerate(model.times):
-            heaps = {}
-            for (t, p, heap), sites in model.heaps.items():
-                if (t, p) != (time, pid):
-                    continue
-                totals, entries = totals_of(sites), []
-                whole = totals[(), None]
-                for (stack, kind), value in totals.items():
-                    if not keep((stack, kind), value, whole):
-                        continue
-                    for depth in range(1, len(stack) + 1):
-                        frames.setdefault(stack[:depth], format(len(frames), "x"))
-                    entry = {"bt": frames[stack] if stack else "", "size": format(value[0], "x"),
-                             "count": format(value[1], "x")}
-                    if kind is not None:
-                        entry["type"] = str(kinds[kind])
-                    entries.append((len(stack), kind is not None, entry))
-                entries.sort(key=lambda e: e[:2])
-                entries = [entry for *_, entry in entries]
-                if oldest and entries:
-                    entries = [{k: v for k, v in e.items() if k != "type"} for e in entries if "type" not in e]
-                    del entries[0]["bt"]
-                heaps[heap] = {"entries": entries}
-            if heaps:
-                events.append(dump_event(rng, number, pid, time, {"level_of_detail": "detailed", "heaps": heaps}))
-        told = {key: {"name": stack[-1], **({"parent": frames[stack[:-1]]} if len(stack) > 1 else {})}
-                for stack, key in frames.items()}
-        events.append({"ph": "M", "cat": "__metadata", "name": "stackFrames", "pid": pid, "tid": 0, "ts": 0,
-                       "args": {"stackFrames": shuffled(rng, told)}})
-        if not oldest:
-            events.append({"ph": "M", "cat": "__metadata", "name": "typeNames", "pid": pid, "tid": 0, "ts": 0,
-                           "args": {"typeNames": {str(i): name for name, i in kinds.items()}}})
-    return events
-
-
-def whole_counts(wanted, types=True):
-    found = {}
-    for key, sites in wanted.items():
-        into = found.setdefault(key, collections.defaultdict(lambda: [0, 0]))
-        for (stack, kind), (size, count) in sites.items():
-            site = into[stack, kind if types else ""]
-            site[0] += size
-            site[1] += int(count)
-    return found
-
-
-def test_random_v1():
-    """v1 in both of its forms, with all entries: own figures are computed from totals."""
-
-    def make(rng, model):
-        oldest = rng.random() < 0.3
-        document = document_of(rng, v1_events(model, oldest), True)
-        return formatted(rng, document), whole_counts(model.wanted(), not oldest)
-
-    random_files(15 if SANITIZED else 40, make)
-
-
-def test_pruned_v1():
-    """With entries left out, the known figures stay right: the heap's total, and each known frame's total; for types they
-    are upper limits."""
-    for seed in range(30):
-        rng = Random(seed)
-        model = Model(rng)
-        told = {}
-
-        def keep(key, value, whole):
-            kept = value[0] * 8 >= whole[0] or rng.random() < 0.3 or key == ((), None)
-            return kept
-
-        wanted = {}
-        events = v1_events(model, False, keep)
-        for (time, pid, heap), sites in model.heaps.items():
-            wanted[time * 1000, pid, heap] = totals_of(sites)
-        for event in events:
-            if event["name"] == "stackFrames":
-                told[event["pid"]] = event["args"]["stackFrames"]
-        file = write("pruned.json", {"traceEvents": events})
-        found = sites_of(file)
-        for event in events:
-            for heap, entries in event.get("args", {}).get("dumps", {}).get("heaps", {}).items():
-                key = event["ts"] * 1000, event["pid"], heap
-                ours = totals_of({(s, k): v for (s, k), v in found.get(key, {}).items()})
-                for entry in entries["entries"]:
-                    stack, at = (), entry["bt"]
-                    while at:
-                        frame = told[event["pid"]][at]
-                        stack, at = (frame["name"],) + stack, frame.get("parent", "")
-                    kind = model.kinds[int(entry["type"])] if "type" in entry else None
-                    kind = "" if kind == "[unknown]" else kind
-                    size = ours[stack, kind][0]
-                    if kind == "" or stack[:1] == ("<other>",):
-                        continue  # both names also replace missing parts
-                    over = size - int(entry["size"], 16)
-                    if (over if kind else abs(over)) > 1e-6 * max(size, 1):
-                        fail(f"seed {seed}, {key}, {stack}, {kind}: {size}, the file has {int(entry['size'], 16)}")
-                        return
-
-
 # --- invalid input ---
 
 
@@ -510,6 +394,11 @@ def small(pid=1, number=1, time=1000, sites=(("a", "b"),), **changes):
     heaps.update(changes)
     return {"ph": "v", "cat": "disabled-by-default-memory-infra", "name": "periodic_interval", "id": hex(number),
             "pid": pid, "tid": -1, "ts": time, "args": {"dumps": {"level_of_detail": "detailed", "heaps_v2": heaps}}}
+
+
+def old(event, **others):
+    """Return the event with the heaps that Chrome wrote before version 59, and these others."""
+    return {**event, "args": {"dumps": {"heaps": {"malloc": {"entries": [{"bt": "", "size": "77", "count": "1"}]}}, **others}}}
 
 
 def warning_of(file):
@@ -546,6 +435,7 @@ def test_refused():
             "nodes": [2], "types": [0, 0], "counts": [1], "sizes": [1]}})]}, "1 nodes, 2 types"),
         ("no memory dump", {"traceEvents": [{"ph": "X", "name": "x", "pid": 1, "tid": 1, "ts": 1}]}, "no memory dump"),
         ("no heap", {"traceEvents": [{**small(), "args": {"dumps": {}}}]}, "no heap dump"),
+        ("heaps of Chrome before version 59", {"traceEvents": [old(small())]}, "Chrome before version 59"),
         ("no events", {"other": 1}, "no list of events"),
         ("events that are no list", {"traceEvents": 5}, "traceEvents is a number"),
         ("not a number", '{"traceEvents": [{"ph": "v", "x": NaN}]}', "byte"),
@@ -568,6 +458,8 @@ def test_damaged():
         ("garbage at the end", text + "}", 3 * 4096, "byte"),
         ("an event of another version", {"traceEvents": [good, {**more, "args": small(version=3)["args"]}]}, 4096,
          "in event 1: heaps_v2 of version 3"),
+        ("heaps of Chrome before version 59", {"traceEvents": [good, old(more)]}, 4096,
+         "in event 1: its heaps are in the format of Chrome before version 59"),
         ("the same heap twice", {"traceEvents": [good, good]}, 4096, "has this heap in this dump already: malloc"),
         ("a node in no map", {"traceEvents": [good, small(number=2, allocators={"malloc": {
             "nodes": [77], "types": [0], "counts": [1], "sizes": [5]}})]}, 4101, "node 77, which is in no map"),
@@ -586,6 +478,14 @@ def test_damaged():
     file = write("kept.gz", packed[:-9])
     outcome = run([TOOL, "report", file])
     check(outcome.status == 1 or b"cut off" in outcome.stdout + outcome.stderr, "a gzip file cut off")
+
+
+def test_both_formats():
+    """Of an event with heaps in the old and in the new format, the new ones are read."""
+    event = small()
+    file = write("both.json", {"traceEvents": [old(event, **event["args"]["dumps"])]})
+    check(total_of(file) == 4096, f"{total_of(file)} B")
+    check(warning_of(file) in ("", "[NULL]"), warning_of(file))
 
 
 def test_times():

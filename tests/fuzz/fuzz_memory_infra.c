@@ -144,33 +144,6 @@ static int on_heap(void *context, const struct memory_infra_heap *heap)
     return 0;
 }
 
-static int on_frame(void *context, const struct memory_infra_frame *frame)
-{
-    put_text(context, frame->id);
-    put_text(context, frame->name);
-    put_text(context, frame->parent);
-    put_text(context, frame->file);
-    put_number(context, frame->line);
-    return 0;
-}
-
-static int on_type_name(void *context, uint64_t id, struct memory_infra_text name)
-{
-    put_number(context, id);
-    put_text(context, name);
-    return 0;
-}
-
-static int on_entry(void *context, const struct memory_infra_entry *entry)
-{
-    put_text(context, entry->heap);
-    put_text(context, entry->frame);
-    put_number(context, entry->type);
-    put_double(context, entry->size);
-    put_double(context, entry->count);
-    return 0;
-}
-
 static int on_region(void *context, const struct memory_infra_region *region)
 {
     put_number(context, region->start);
@@ -219,9 +192,6 @@ static const struct memory_infra_visitor visitor = {
     .type = on_type,
     .maps = on_maps,
     .heap = on_heap,
-    .frame = on_frame,
-    .type_name = on_type_name,
-    .entry = on_entry,
     .region = on_region,
     .total = on_total,
     .attribute = on_attribute,

@@ -54,16 +54,6 @@ static int on_heap(void *context, const struct memory_infra_heap *heap)
     return 0;
 }
 
-static int on_entry(void *context, const struct memory_infra_entry *entry)
-{
-    struct sums *sums = context;
-    if (entry->frame.length > 0 || entry->type != MEMORY_INFRA_NONE)
-        return 0;
-    sums->sites += entry->size;
-    sums->calls_of_sites += entry->count;
-    return 0;
-}
-
 static bool is(struct memory_infra_text text, const char *wanted)
 {
     return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
@@ -86,7 +76,6 @@ static void hold(const char *text, size_t length)
         .event_end = on_event_end,
         .problem = on_problem,
         .heap = on_heap,
-        .entry = on_entry,
         .attribute = on_attribute,
     };
     struct sums sums = {0};

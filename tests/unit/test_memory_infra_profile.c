@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles of MemoryInfra's JSON: dumps, types, and the figures of pruned trees. */
+/* Profiles of MemoryInfra's JSON: dumps, types, our own notes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,6 @@
 
 #include "memory_infra_json.h"
 #include "profile/import/import.h"
-#include "profile/import/memory_infra/totals.h"
 
 static struct profile *read_profile(const char *json)
 {
@@ -162,76 +161,6 @@ static void file_names_of_regions_survive_the_round_trip(void **state)
     profile_free(profile);
 }
 
-/* --- totals --- */
-
-#define ALL TOTALS_ALL_TYPES
-
-static double find_self(const struct heap_site *sites, size_t count, uint32_t callsite,
-                        uint32_t type)
-{
-    for (size_t i = 0; i < count; i++)
-        if (sites[i].callsite == callsite && sites[i].type == type)
-            return sites[i].bytes;
-    return 0;
-}
-
-/* 0: main; 1: f, called by main; 2: g, called by f. */
-static const struct profile_callsite callsites[] = {{PROFILE_NONE, 0, 0}, {0, 1, 1}, {1, 2, 2}};
-
-static void totals_become_self_figures(void **state)
-{
-    (void)state;
-    static const struct heap_site totals[] = {
-        {PROFILE_NONE, ALL, 100, 10},
-        {PROFILE_NONE, 1, 70, 7},
-        {PROFILE_NONE, 2, 30, 3},
-        {0, ALL, 90, 9},
-        {0, 1, 60, 6},
-        {0, 2, 30, 3},
-        {2, ALL, 25, 2},
-        {2, 2, 25, 2},
-    };
-    struct heap_site *selves;
-    size_t count;
-    assert_int_equal(totals_to_selves(callsites, totals, 8, &selves, &count), 0);
-    assert_true(find_self(selves, count, PROFILE_NONE, 1) == 10);
-    assert_true(find_self(selves, count, 0, 1) == 60);
-    assert_true(find_self(selves, count, 0, 2) == 5);
-    assert_true(find_self(selves, count, 2, 2) == 25);
-    assert_int_equal(count, 4);
-    free(selves);
-}
-
-/* The types of f were pruned: f gets the rest of main's 40 and 20, in proportion. */
-static void pruned_types_get_the_rest_in_proportion(void **state)
-{
-    (void)state;
-    static const struct heap_site totals[] = {
-        {PROFILE_NONE, ALL, 60, 0}, {0, ALL, 60, 0}, {0, 1, 40, 0}, {0, 2, 20, 0}, {1, ALL, 30, 0},
-    };
-    struct heap_site *selves;
-    size_t count;
-    assert_int_equal(totals_to_selves(callsites, totals, 5, &selves, &count), 0);
-    assert_true(find_self(selves, count, 0, 1) == 20 && find_self(selves, count, 0, 2) == 10);
-    assert_true(find_self(selves, count, 1, 1) == 20 && find_self(selves, count, 1, 2) == 10);
-    assert_int_equal(count, 4);
-    free(selves);
-}
-
-/* Callees have more than their caller: the innermost figures win. */
-static void contradictory_totals_lose_nothing(void **state)
-{
-    (void)state;
-    static const struct heap_site totals[] = {
-        {PROFILE_NONE, ALL, 5, 1}, {0, ALL, 10, 1}, {2, 1, 30, 1}};
-    struct heap_site *selves;
-    size_t count;
-    assert_int_equal(totals_to_selves(callsites, totals, 3, &selves, &count), 0);
-    assert_int_equal(count, 1);
-    assert_true(find_self(selves, count, 2, 1) == 30);
-    free(selves);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,9 +169,6 @@ int main(void)
         cmocka_unit_test(events_of_one_dump_and_process_add_up),
         cmocka_unit_test(our_own_notes_survive_the_round_trip),
         cmocka_unit_test(file_names_of_regions_survive_the_round_trip),
-        cmocka_unit_test(totals_become_self_figures),
-        cmocka_unit_test(pruned_types_get_the_rest_in_proportion),
-        cmocka_unit_test(contradictory_totals_lose_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,20 +109,6 @@ static int on_heap(void *context, const struct memory_infra_heap *heap)
     return 0;
 }
 
-static int on_frame(void *context, const struct memory_infra_frame *frame)
-{
-    append(context, "frame %.*s %.*s parent '%.*s'\n", TEXT(frame->id), TEXT(frame->name),
-           TEXT(frame->parent));
-    return 0;
-}
-
-static int on_entry(void *context, const struct memory_infra_entry *entry)
-{
-    append(context, "entry %.*s frame '%.*s' type %lld %gx%g\n", TEXT(entry->heap),
-           TEXT(entry->frame), (long long)entry->type, entry->count, entry->size);
-    return 0;
-}
-
 static int on_region(void *context, const struct memory_infra_region *region)
 {
     append(context, "region %llx+%llx %.*s id %.*s pf %u dirty %llu\n",
@@ -159,8 +145,6 @@ static const struct memory_infra_visitor visitor = {
     .type = on_type,
     .maps = on_maps,
     .heap = on_heap,
-    .frame = on_frame,
-    .entry = on_entry,
     .region = on_region,
     .total = on_total,
     .attribute = on_attribute,
@@ -274,19 +258,18 @@ static void regions_totals_and_attributes_are_hexadecimal(void **state)
         "event 0 v   pid 7\n");
 }
 
-static void v1_is_recognized_by_its_keys(void **state)
+static void heaps_of_the_old_format_are_a_problem_if_there_are_no_others(void **state)
 {
     (void)state;
+#define OLD_HEAPS "\"heaps\":{\"malloc\":{\"entries\":[{\"bt\":\"a\",\"size\":\"10\"}]}}"
     check_report(
-        "[{\"ph\":\"v\",\"pid\":1,\"args\":{\"dumps\":{\"heaps\":{\"malloc\":{\"entries\":[{"
-        "\"size\":\"ff\"},{\"bt\":\"a\",\"type\":\"3\",\"size\":\"10\",\"count\":\"a\"}]}}}}"
-        "},{\"ph\":\"M\",\"name\":\"stackFrames\",\"pid\":1,\"args\":{\"stackFrames\":{"
-        "\"a\":{\"name\":\"f\",\"parent\":\"b\"}}}}",
-        "entry malloc frame '' type -1 0x255\n"
-        "entry malloc frame 'a' type 3 10x16\n"
-        "event 0 v   pid 1\n"
-        "frame a f parent 'b'\n"
-        "event 1 M stackFrames  pid 1\n");
+        DUMP("\"process_totals\":{\"vm\":\"1\"}," OLD_HEAPS),
+        "total vm 1\n"
+        "problem at byte 118, in event 0: its heaps are in the format of Chrome before version 59 "
+        "(stackFrames), which is not read: Catapult's trace2html shows them\n"
+        "event 0 v   pid 7\n");
+    check_report(DUMP(OLD_HEAPS ",\"heaps_v2\":{\"version\":1}"), "event 0 v   pid 7\n");
+    check_report(DUMP("\"heaps_v2\":{\"version\":1}," OLD_HEAPS), "event 0 v   pid 7\n");
 }
 
 static void a_byte_order_mark_is_skipped(void **state)
@@ -387,8 +370,7 @@ static void an_invalid_figure_spoils_only_its_event(void **state)
         {DUMP("\"heaps_v2\":{\"version\":\"1\"}"), "heaps_v2 of version 1: only 1 is supported"},
         {DUMP("\"heaps_v2\":{}"), "heaps_v2 without a version"},
         {DUMP("\"heaps_v2\":[]"), "\"heaps_v2\" is a list"},
-        {DUMP("\"heaps\":{\"m\":{\"entries\":[{\"bt\":\"\"}]}}"), "without a size"},
-        {DUMP("\"heaps\":{\"m\":{\"entries\":[{\"size\":\"x\"}]}}"), "\"size\" is \"x\""},
+        {DUMP("\"heaps\":[]"), "\"heaps\" is a list"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         check_error(cases[i].json, cases[i].problem);
@@ -465,7 +447,7 @@ int main(void)
         cmocka_unit_test(a_dump_is_reported_in_file_order),
         cmocka_unit_test(strings_and_nodes_have_their_bytes),
         cmocka_unit_test(regions_totals_and_attributes_are_hexadecimal),
-        cmocka_unit_test(v1_is_recognized_by_its_keys),
+        cmocka_unit_test(heaps_of_the_old_format_are_a_problem_if_there_are_no_others),
         cmocka_unit_test(a_byte_order_mark_is_skipped),
         cmocka_unit_test(texts_are_decoded),
         cmocka_unit_test(runs_mean_the_same_as_tokens),

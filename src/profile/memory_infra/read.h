@@ -12,7 +12,9 @@
  * A problem is a `struct error` that names the byte and the event. Malformed JSON ends the reading.
  * Well-formed JSON without a meaning (a size that is a text, an unknown version) spoils its event:
  * `problem` is called, the rest of the event is skipped, event_end has `spoilt`, and reading
- * continues with the next one.
+ * continues with the next one. Heaps as Chrome wrote them before version 59 (`heaps` with totals,
+ * whose stacks are in `stackFrames`) are a problem, too, unless the dump has heaps_v2 beside them;
+ * the rest of the event counts.
  */
 #ifndef HEAPPROFD_PROFILE_MEMORY_INFRA_READ_H
 #define HEAPPROFD_PROFILE_MEMORY_INFRA_READ_H
@@ -76,21 +78,6 @@ struct memory_infra_heap {
     size_t count;
 };
 
-/* One entry of heaps.NAME.entries (version 1): totals of this frame and all that it called. */
-struct memory_infra_entry {
-    struct memory_infra_text heap;
-    struct memory_infra_text frame; /* key in stackFrames; "": the whole heap */
-    uint64_t type;                  /* MEMORY_INFRA_NONE: the sum over all types */
-    double size, count;             /* count 0 where missing */
-};
-
-/* args.stackFrames (version 1) */
-struct memory_infra_frame {
-    struct memory_infra_text id, name, parent; /* parent "": a root */
-    struct memory_infra_text file;             /* "": unknown; an extension of ours, so is line */
-    uint32_t line;
-};
-
 /* vm_regions */
 struct memory_infra_region {
     uint64_t start, size;
@@ -132,11 +119,6 @@ struct memory_infra_visitor {
      * list of strings, empty if it has none. */
     int (*maps)(void *context, struct memory_infra_range range, struct memory_infra_range strings);
     int (*heap)(void *context, const struct memory_infra_heap *heap);
-
-    /* Version 1. */
-    int (*frame)(void *context, const struct memory_infra_frame *frame);
-    int (*type_name)(void *context, uint64_t id, struct memory_infra_text name);
-    int (*entry)(void *context, const struct memory_infra_entry *entry);
 
     int (*region)(void *context, const struct memory_infra_region *region);
     /* process_totals: "resident_set_bytes" and the like; a bool is 0 or 1. */

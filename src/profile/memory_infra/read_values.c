@@ -44,12 +44,6 @@ static struct memory_infra_text text_of(const struct memory_infra_reader *reader
     return reader->present[field] ? kept(&reader->texts[field]) : (struct memory_infra_text){"", 0};
 }
 
-/* The name of a string or frame, without the escapes of frame_name.h. */
-static struct memory_infra_text name_of(const struct memory_infra_reader *reader, enum field field)
-{
-    return text_of(reader, reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : field);
-}
-
 /* Return the key that leads out of the place this many levels up; 0: this one. */
 static struct memory_infra_text key_above(const struct memory_infra_reader *reader, unsigned levels)
 {
@@ -103,6 +97,10 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
         return enter_event(reader);
     case PLACE_DUMPS:
         reader->event.has_dumps = true;
+        reader->has_old_heaps = reader->present[FIELD_VERSION] = false;
+        break;
+    case PLACE_OLD_HEAPS:
+        reader->has_old_heaps = true;
         break;
     case PLACE_HEAPS_V2:
         forget(reader, FIELD_VERSION, FIELD_VERSION);
@@ -121,7 +119,7 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
         forget(reader, FIELD_ID, FIELD_LINE);
         forget(reader, FIELD_STRING, FIELD_REAL_NAME);
         break;
-    case PLACE_V2_HEAP:
+    case PLACE_HEAP:
         reader->heap_begin = reader_offset(reader) - 1;
         for (size_t i = 0; i < 4; i++)
             reader->columns[i].count = 0;
@@ -132,14 +130,6 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
         break;
     case PLACE_ATTRIBUTE:
         forget(reader, FIELD_ATTRIBUTE_TYPE, FIELD_ATTRIBUTE_VALUE);
-        break;
-    case PLACE_V1_ENTRY:
-        forget(reader, FIELD_ENTRY_FRAME, FIELD_ENTRY_COUNT);
-        break;
-    case PLACE_STACK_FRAME:
-        forget(reader, FIELD_FRAME_NAME, FIELD_FRAME_FILE);
-        forget(reader, FIELD_REAL_NAME, FIELD_REAL_NAME);
-        forget(reader, FIELD_LINE, FIELD_LINE);
         break;
     default:
         break;
@@ -161,6 +151,16 @@ static int leave_event(struct memory_infra_reader *reader)
     return go_on;
 }
 
+/* An event with both kinds of heaps has the same figures in both. */
+static int leave_dumps(struct memory_infra_reader *reader)
+{
+    if (!reader->has_old_heaps || reader->present[FIELD_VERSION])
+        return 1;
+    return reader_complain(reader, false,
+                           "its heaps are in the format of Chrome before version 59 "
+                           "(stackFrames), which is not read: Catapult's trace2html shows them");
+}
+
 /* Check the required members of an entry of the maps. */
 static int complain_of_lack(struct memory_infra_reader *reader, const char *what)
 {
@@ -173,7 +173,9 @@ static int leave_string(struct memory_infra_reader *reader)
 {
     if (!reader->present[FIELD_ID] || !reader->present[FIELD_STRING])
         return complain_of_lack(reader, "a string");
-    return VISIT(reader, string, reader->numbers[FIELD_ID], name_of(reader, FIELD_STRING),
+    /* Without the escapes of frame_name.h. */
+    enum field name = reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : FIELD_STRING;
+    return VISIT(reader, string, reader->numbers[FIELD_ID], text_of(reader, name),
                  entry_range(reader));
 }
 
@@ -207,7 +209,7 @@ static int leave_type(struct memory_infra_reader *reader)
     return VISIT(reader, type, reader->numbers[FIELD_ID], reader->numbers[FIELD_NAME_SID]);
 }
 
-static int leave_v2_heap(struct memory_infra_reader *reader)
+static int leave_heap(struct memory_infra_reader *reader)
 {
     const struct column *columns = reader->columns;
     struct memory_infra_heap heap = {
@@ -226,36 +228,6 @@ static int leave_v2_heap(struct memory_infra_reader *reader)
                 shown_length(heap.name), heap.name.at, columns[0].count, columns[1].count,
                 columns[2].count, columns[3].count);
     return VISIT(reader, heap, &heap);
-}
-
-static int leave_v1_entry(struct memory_infra_reader *reader)
-{
-    const bool *present = reader->present;
-    struct memory_infra_entry entry = {
-        .heap = key_above(reader, 3),
-        .frame = text_of(reader, FIELD_ENTRY_FRAME),
-        .type = present[FIELD_ENTRY_TYPE] ? reader->numbers[FIELD_ENTRY_TYPE] : MEMORY_INFRA_NONE,
-        .size = present[FIELD_ENTRY_SIZE] ? (double)reader->numbers[FIELD_ENTRY_SIZE] : 0,
-        .count = present[FIELD_ENTRY_COUNT] ? (double)reader->numbers[FIELD_ENTRY_COUNT] : 0,
-    };
-    if (!present[FIELD_ENTRY_SIZE])
-        return reader_complain(reader, true, "an entry of the heap %.*s without a size",
-                               shown_length(entry.heap), entry.heap.at);
-    return VISIT(reader, entry, &entry);
-}
-
-static int leave_stack_frame(struct memory_infra_reader *reader)
-{
-    struct memory_infra_frame frame = {
-        .id = key_above(reader, 1),
-        .name = name_of(reader, FIELD_FRAME_NAME),
-        .parent = text_of(reader, FIELD_FRAME_PARENT),
-        .file = text_of(reader, FIELD_FRAME_FILE),
-        .line = reader->present[FIELD_LINE] && reader->numbers[FIELD_LINE] <= UINT32_MAX
-                    ? (uint32_t)reader->numbers[FIELD_LINE]
-                    : 0,
-    };
-    return VISIT(reader, frame, &frame);
 }
 
 static uint64_t number_of(const struct memory_infra_reader *reader, enum field field)
@@ -343,6 +315,8 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
     switch (place) {
     case PLACE_EVENT:
         return leave_event(reader);
+    case PLACE_DUMPS:
+        return leave_dumps(reader);
     case PLACE_HEAPS_V2:
         return reader->present[FIELD_VERSION]
                    ? 1
@@ -360,12 +334,8 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
         return leave_node(reader);
     case PLACE_TYPE:
         return leave_type(reader);
-    case PLACE_V2_HEAP:
-        return leave_v2_heap(reader);
-    case PLACE_V1_ENTRY:
-        return leave_v1_entry(reader);
-    case PLACE_STACK_FRAME:
-        return leave_stack_frame(reader);
+    case PLACE_HEAP:
+        return leave_heap(reader);
     case PLACE_REGION:
         return leave_region(reader);
     case PLACE_ATTRIBUTE:
@@ -407,17 +377,9 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
         return 1;
     if (field == FIELD_STRING && value->kind != VALUE_TEXT)
         return complain_of_value(reader, true, way->key, value, "a text");
-    if (field == FIELD_ENTRY_SIZE || field == FIELD_ENTRY_COUNT) {
-        if (!number_read_hex(value, &reader->numbers[field]))
-            return complain_of_value(reader, true, way->key, value, "a hexadecimal number");
-    } else if (field == FIELD_ENTRY_TYPE) {
-        if (!number_read_whole(value->text, &reader->numbers[field]))
-            return complain_of_value(reader, true, way->key, value, "the number of a type");
-    } else {
-        reader->numbers[field] = value->kind;
-        if (!reader_keep(reader, &reader->texts[field], value->text))
-            return 0;
-    }
+    reader->numbers[field] = value->kind;
+    if (!reader_keep(reader, &reader->texts[field], value->text))
+        return 0;
     reader->present[field] = true;
     return 1;
 }
@@ -486,17 +448,6 @@ static int take_total(struct memory_infra_reader *reader, const struct value *va
     return VISIT(reader, total, key_above(reader, 0), (double)number);
 }
 
-static int take_type_name(struct memory_infra_reader *reader, const struct value *value)
-{
-    uint64_t id;
-    if (value->kind != VALUE_TEXT)
-        return 1;
-    if (!number_read_whole(key_above(reader, 0), &id))
-        return reader_complain(reader, true, "typeNames has \"%.*s\", which is not a number",
-                               shown_length(key_above(reader, 0)), key_above(reader, 0).at);
-    return VISIT(reader, type_name, id, value->text);
-}
-
 static int take_metadata(struct memory_infra_reader *reader, enum place place,
                          const struct value *value)
 {
@@ -528,8 +479,6 @@ int reader_value(struct memory_infra_reader *reader, enum place place, const str
         return take_version(reader, value);
     case FIELD_TOTAL:
         return take_total(reader, value);
-    case FIELD_TYPE_NAME:
-        return take_type_name(reader, value);
     case FIELD_METADATA:
         return take_metadata(reader, place, value);
     default:

@@ -4,7 +4,6 @@
  * contents are kept aside. What remains of an event are its `pc:` strings, their uses by nodes, and
  * the process's regions if they are new.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,6 @@ struct collector {
     struct region_list regions;
     struct memory_infra_range *maps;
     size_t maps_count, maps_capacity;
-    uint64_t v1_frames; /* of the file: `pc:` frames of version 1 */
 };
 
 /* --- texts --- */
@@ -109,14 +107,6 @@ static int take_maps(void *context, struct memory_infra_range range,
     struct collector *at = context;
     (void)strings;
     return ARRAY_ADD(&at->maps, &at->maps_count, &at->maps_capacity, range);
-}
-
-static int take_v1_frame(void *context, const struct memory_infra_frame *frame)
-{
-    struct collector *at = context;
-    uint64_t address;
-    at->v1_frames += memory_infra_read_pc(frame->name, &address);
-    return 0;
 }
 
 static int take_region(void *context, const struct memory_infra_region *region)
@@ -360,7 +350,6 @@ static int read_all(struct collector *at, struct trace_source *source, struct er
         .node = take_node,
         .type = take_type,
         .maps = take_maps,
-        .frame = take_v1_frame,
         .region = take_region,
     };
     trace_source_tell(source, take_bytes, at);
@@ -389,12 +378,6 @@ int symbols_collect(struct memory_infra_symbols *symbols, const char *path, stru
     }
     if (result < 0)
         return error_set(error, result, "%s: %s", path, problem.message);
-    if (at.v1_frames > 0 && *symbols->warning == '\0')
-        snprintf(symbols->warning, sizeof(symbols->warning),
-                 "the addresses of %" PRIu64
-                 " frames in stackFrames (version 1 of the format) stay as they "
-                 "are; what `traceconv memory_infra` writes of this file can be symbolized",
-                 at.v1_frames);
     if (symbols->next_id > ID_MAX)
         return error_set(error, -EOVERFLOW, "%s: its ids are too big to add new ones", path);
     return 0;

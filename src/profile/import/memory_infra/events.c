@@ -63,14 +63,6 @@ static int on_type(void *context, uint64_t id, uint64_t name)
     return answer(importing, stack_maps_add_type(&importing->event_maps, id, name));
 }
 
-static int add_part(struct importing *importing, const struct import_part *part)
-{
-    if (ARRAY_ADD(&importing->event_parts, &importing->event_part_count,
-                  &importing->event_part_capacity, *part) < 0)
-        return builder_fail(importing->builder);
-    return 0;
-}
-
 static int on_heap(void *context, const struct memory_infra_heap *heap)
 {
     struct importing *importing = context;
@@ -81,80 +73,14 @@ static int on_heap(void *context, const struct memory_infra_heap *heap)
         .count = heap->count,
     };
     part.rows = reallocarray(NULL, heap->count + 1, sizeof(*part.rows));
-    if (part.rows == NULL || add_part(importing, &part) < 0) {
+    if (part.rows == NULL || ARRAY_ADD(&importing->event_parts, &importing->event_part_count,
+                                       &importing->event_part_capacity, part) < 0) {
         free(part.rows);
         return builder_fail(importing->builder);
     }
     for (size_t i = 0; i < heap->count; i++)
         part.rows[i] =
             (struct import_row){heap->nodes[i], heap->types[i], heap->sizes[i], heap->counts[i]};
-    return importing->builder->error;
-}
-
-/* Version 1 has texts as keys of frames: number them. */
-static uint64_t number_of_key(struct importing *importing, struct memory_infra_text key)
-{
-    bool added;
-    if (key.length == 0)
-        return MEMORY_INFRA_NONE;
-    uint64_t number = intern_bytes(&importing->frame_keys, key.at, key.length, &added);
-    if (number == 0)
-        builder_fail(importing->builder);
-    return number;
-}
-
-static int on_frame(void *context, const struct memory_infra_frame *frame)
-{
-    struct importing *importing = context;
-    struct stack_maps *maps = &importing->event_v1;
-    uint32_t name = builder_string(importing->builder, frame->name.at, frame->name.length);
-    uint32_t file = builder_string(importing->builder, frame->file.at, frame->file.length);
-    struct memory_infra_node node = {
-        .id = number_of_key(importing, frame->id),
-        .name_sid = name,
-        .parent = number_of_key(importing, frame->parent),
-        .file_sid = file == 0 ? MEMORY_INFRA_NONE : file,
-        .line = frame->line,
-    };
-    if (node.id == MEMORY_INFRA_NONE)
-        return importing->builder->error;
-    importing->resolver.callsites_max++;
-    int code = stack_maps_add_string(maps, name, name);
-    if (code == 0 && file != 0)
-        code = stack_maps_add_string(maps, file, file);
-    if (code == 0)
-        code = stack_maps_add_node(maps, &node);
-    return answer(importing, code);
-}
-
-static int on_type_name(void *context, uint64_t id, struct memory_infra_text name)
-{
-    struct importing *importing = context;
-    uint32_t string = builder_string(importing->builder, name.at, name.length);
-    int code = stack_maps_add_string(&importing->event_v1, string, string);
-    if (code == 0)
-        code = stack_maps_add_type(&importing->event_v1, id, string);
-    return answer(importing, code);
-}
-
-static int on_entry(void *context, const struct memory_infra_entry *entry)
-{
-    struct importing *importing = context;
-    uint32_t name = builder_string(importing->builder, entry->heap.at, entry->heap.length);
-    struct import_part *last = importing->event_part_count == 0
-                                   ? NULL
-                                   : &importing->event_parts[importing->event_part_count - 1];
-    if (last == NULL || !last->v1 || last->name != name) {
-        struct import_part part = {.name = name, .v1 = true, .event = importing->events};
-        if (add_part(importing, &part) < 0)
-            return importing->builder->error;
-        importing->event_row_capacity = 0;
-        last = &importing->event_parts[importing->event_part_count - 1];
-    }
-    if (ARRAY_RESERVE(&last->rows, &importing->event_row_capacity, last->count, 1) < 0)
-        return builder_fail(importing->builder);
-    last->rows[last->count++] = (struct import_row){number_of_key(importing, entry->frame),
-                                                    entry->type, entry->size, entry->count};
     return importing->builder->error;
 }
 
@@ -283,11 +209,10 @@ static void complain(struct importing *importing, const struct memory_infra_even
 
 /* Add the event's maps to the process's. Parts wait for maps that may come, but not if ids change
  * their meaning: resolve them first. */
-static int merge_maps(struct importing *importing, uint32_t index, struct stack_maps *event_maps,
-                      bool v1)
+static int merge_maps(struct importing *importing, uint32_t index)
 {
-    struct stack_maps *maps =
-        v1 ? &importing->processes[index].v1 : &importing->processes[index].maps;
+    struct stack_maps *maps = &importing->processes[index].maps;
+    struct stack_maps *event_maps = &importing->event_maps;
     if (!event_maps->any)
         return 0;
     enum stack_change change = stack_maps_compare(maps, event_maps);
@@ -351,38 +276,25 @@ static void await_part(struct importing *importing, uint32_t index)
     process->last_waiting = index;
 }
 
-/* A process has a heap once in a dump. Of an event with both versions, readers take version 1. */
-static int take_parts(struct importing *importing, uint32_t process_dump,
-                      const struct memory_infra_event *event)
+static int take_part(struct importing *importing, uint32_t process_dump, struct import_part *part,
+                     const struct memory_infra_event *event)
 {
     struct builder *builder = importing->builder;
-    for (int v1 = 1; v1 >= 0; v1--) {
-        for (size_t i = 0; i < importing->event_part_count && builder->error == 0; i++) {
-            struct import_part *part = &importing->event_parts[i];
-            uint64_t key = (uint64_t)process_dump << 32 | part->name;
-            if (part->v1 != (v1 == 1))
-                continue;
-            uint32_t known = id_map_find(&importing->part_ids, key);
-            if (known != ID_MAP_NONE) {
-                if (importing->parts[known].event != event->number)
-                    complain(importing, event, "this process has this heap in this dump already: ",
-                             builder->strings[part->name]);
-                continue;
-            }
-            if (ARRAY_RESERVE(&importing->parts, &importing->part_capacity, importing->part_count,
-                              1) < 0 ||
-                id_map_set(&importing->part_ids, key, (uint32_t)importing->part_count) < 0)
-                return builder_fail(builder);
-            part->process_dump = process_dump;
-            part->event = event->number;
-            part->offset = part->v1 ? event->range.begin : part->offset;
-            part->next_waiting = IMPORT_NONE;
-            importing->parts[importing->part_count++] = *part;
-            *part = (struct import_part){.v1 = part->v1};
-            import_resolve_part(importing, &importing->parts[importing->part_count - 1], false);
-            await_part(importing, (uint32_t)importing->part_count - 1);
-        }
+    uint64_t key = (uint64_t)process_dump << 32 | part->name;
+    uint32_t index = (uint32_t)importing->part_count;
+    if (id_map_find(&importing->part_ids, key) != ID_MAP_NONE) {
+        complain(importing, event,
+                 "this process has this heap in this dump already: ", builder->strings[part->name]);
+        return builder->error;
     }
+    part->process_dump = process_dump;
+    part->next_waiting = IMPORT_NONE;
+    if (id_map_set(&importing->part_ids, key, index) < 0 ||
+        ARRAY_ADD(&importing->parts, &importing->part_count, &importing->part_capacity, *part) < 0)
+        return builder_fail(builder);
+    *part = (struct import_part){0};
+    import_resolve_part(importing, &importing->parts[index], false);
+    await_part(importing, index);
     return builder->error;
 }
 
@@ -404,7 +316,9 @@ static int take_dump(struct importing *importing, uint32_t process,
     }
     if (import_take_reported(importing, index) < 0)
         return importing->builder->error;
-    return take_parts(importing, index, event);
+    for (size_t i = 0; i < importing->event_part_count && importing->builder->error == 0; i++)
+        take_part(importing, index, &importing->event_parts[i], event);
+    return importing->builder->error;
 }
 
 static int take_metadata_event(struct importing *importing, uint32_t index,
@@ -437,8 +351,7 @@ static int take_event(struct importing *importing, const struct memory_infra_eve
         return 0;
     }
     uint32_t index = process_of(importing, event->pid);
-    if (index == IMPORT_NONE || merge_maps(importing, index, &importing->event_maps, false) < 0 ||
-        merge_maps(importing, index, &importing->event_v1, true) < 0)
+    if (index == IMPORT_NONE || merge_maps(importing, index) < 0)
         return importing->builder->error;
     return dump ? take_dump(importing, index, event) : take_metadata_event(importing, index, event);
 }
@@ -446,8 +359,7 @@ static int take_event(struct importing *importing, const struct memory_infra_eve
 void import_clear_event(struct importing *importing)
 {
     stack_maps_clear(&importing->event_maps);
-    stack_maps_clear(&importing->event_v1);
-    importing->event_maps.of_event = importing->event_v1.of_event = true;
+    importing->event_maps.of_event = true;
     region_set_free(&importing->event_regions);
     importing->event_regions = (struct region_set){0};
     importing->event_smaps_count = importing->event_reported_count = 0;
@@ -484,9 +396,6 @@ const struct memory_infra_visitor import_visitor = {
     .node = on_node,
     .type = on_type,
     .heap = on_heap,
-    .frame = on_frame,
-    .type_name = on_type_name,
-    .entry = on_entry,
     .region = on_region,
     .total = on_total,
     .attribute = import_reported_attribute,

@@ -126,18 +126,26 @@ static int make_threads(struct importing *importing)
 
 /* --- sites to samples --- */
 
+static int compare_sites(const void *left_pointer, const void *right_pointer)
+{
+    const struct import_site *left = left_pointer, *right = right_pointer;
+    if (left->callsite != right->callsite)
+        return left->callsite < right->callsite ? -1 : 1;
+    return left->type < right->type ? -1 : left->type > right->type;
+}
+
 /* Sort sites; each callsite and type has one. */
 static void order_sites(struct import_part *part)
 {
-    struct heap_site *sites = part->sites;
+    struct import_site *sites = part->sites;
     size_t kept = 0, i = 1;
-    while (i < part->count && heap_site_compare(&sites[i - 1], &sites[i]) < 0)
+    while (i < part->count && compare_sites(&sites[i - 1], &sites[i]) < 0)
         i++;
     if (i >= part->count)
         return;
-    qsort(sites, part->count, sizeof(*sites), heap_site_compare);
+    qsort(sites, part->count, sizeof(*sites), compare_sites);
     for (i = 0; i < part->count; i++) {
-        if (kept > 0 && heap_site_compare(&sites[kept - 1], &sites[i]) == 0) {
+        if (kept > 0 && compare_sites(&sites[kept - 1], &sites[i]) == 0) {
             sites[kept - 1].bytes += sites[i].bytes;
             sites[kept - 1].count += sites[i].count;
         } else {
@@ -164,7 +172,7 @@ static int drop_allocator_frames(struct builder *builder, struct import_part *pa
 
 /* Add the figures of a site to those of the previous dump. */
 static struct trace_figures continue_figures(const struct trace_figures *before,
-                                             const struct heap_site *site, uint64_t interval)
+                                             const struct import_site *site, uint64_t interval)
 {
     struct heap_estimate live = heap_estimate_of_scaled(site->bytes, site->count, interval);
     if (before == NULL)
@@ -236,7 +244,7 @@ static void put_part(struct making *making, struct profile_sample *sample, const
 
 /* Make the sample of a callsite with `count` sites; 0: its memory has been freed. Its
  * parts are valid until the next call. */
-static int sum_sites(struct making *making, const struct heap_site *sites, size_t count,
+static int sum_sites(struct making *making, const struct import_site *sites, size_t count,
                      const struct profile_sample *before, uint64_t interval,
                      struct profile_sample *sample)
 {
@@ -269,7 +277,7 @@ static int sum_sites(struct making *making, const struct heap_site *sites, size_
             making->continued[place] = true;
     }
     for (size_t i = 0; i < had.count; i++) {
-        const struct heap_site nothing = {.callsite = sample->callsite};
+        const struct import_site nothing = {.callsite = sample->callsite};
         if (making->continued[i])
             continue;
         struct trace_figures figures = continue_figures(&had.parts[i].figures, &nothing, interval);
@@ -311,7 +319,7 @@ static bool has_nothing(const struct profile_sample *sample)
 /* Return a callsite's sample in a dump: the previous one if nothing has changed. NULL: no
  * memory. */
 static const struct profile_sample *next_sample(struct making *making,
-                                                const struct heap_site *sites, size_t count,
+                                                const struct import_site *sites, size_t count,
                                                 const struct profile_sample *before,
                                                 uint64_t interval)
 {

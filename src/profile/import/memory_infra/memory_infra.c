@@ -63,17 +63,14 @@ static const char *describe_problems(const struct importing *importing, int code
 
 static void importing_free(struct importing *importing)
 {
-    for (size_t i = 0; i < importing->process_count; i++) {
+    for (size_t i = 0; i < importing->process_count; i++)
         stack_maps_free(&importing->processes[i].maps);
-        stack_maps_free(&importing->processes[i].v1);
-    }
     for (size_t i = 0; i < importing->process_dump_count; i++)
         region_set_free(&importing->process_dumps[i].regions);
     for (size_t i = 0; i < importing->part_count; i++)
         import_part_free(&importing->parts[i]);
     import_clear_event(importing);
     stack_maps_free(&importing->event_maps);
-    stack_maps_free(&importing->event_v1);
     free(importing->processes);
     free(importing->dumps);
     free(importing->process_dumps);
@@ -86,7 +83,6 @@ static void importing_free(struct importing *importing)
     id_map_free(&importing->dump_ids);
     id_map_free(&importing->process_dump_ids);
     id_map_free(&importing->part_ids);
-    intern_free(&importing->frame_keys);
     stack_resolver_free(&importing->resolver);
     import_notes_free(importing->notes);
 }

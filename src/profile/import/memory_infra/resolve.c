@@ -14,7 +14,6 @@
 #include "profile/import/memory_infra/state.h"
 
 #define BROKEN_STACK "[broken stack]"
-#define PRUNED "<other>"
 #define UNKNOWN_TYPE "[unknown]"
 
 /* Number of earlier dumps that are searched for an address. A hostile file has any number of them,
@@ -60,10 +59,8 @@ static void enter_dump(struct importing *importing, uint32_t process_dump)
     if (importing->resolving_process == index && process->regions_code == code)
         return;
     importing->resolving_process = index;
-    if (process->regions_code != code) {
+    if (process->regions_code != code)
         stack_maps_forget_callsites(&process->maps);
-        stack_maps_forget_callsites(&process->v1);
-    }
     process->regions_code = code;
 }
 
@@ -87,23 +84,19 @@ static bool find_type(const struct importing *importing, struct stack_maps *maps
 
 /* Make a row's site. `last`: replace missing parts. Return false if something is not known yet. */
 static bool resolve_row(struct importing *importing, const struct import_part *part,
-                        const struct import_row *row, bool last, struct heap_site *site)
+                        const struct import_row *row, bool last, struct import_site *site)
 {
-    struct import_process *process =
-        &importing->processes[importing->process_dumps[part->process_dump].process];
-    struct stack_maps *maps = part->v1 ? &process->v1 : &process->maps;
+    struct stack_maps *maps =
+        &importing->processes[importing->process_dumps[part->process_dump].process].maps;
     uint64_t missing = 0;
     char text[200];
-    *site = (struct heap_site){PROFILE_NONE, TOTALS_ALL_TYPES, row->bytes, row->count};
-    if ((!part->v1 || row->type != MEMORY_INFRA_NONE) &&
-        !find_type(importing, maps, row->type, &site->type)) {
+    *site = (struct import_site){PROFILE_NONE, 0, row->bytes, row->count};
+    if (!find_type(importing, maps, row->type, &site->type)) {
         if (!last)
             return false;
         snprintf(text, sizeof(text), "type %" PRIu64 " is in no map", row->type);
         complain(importing, part, text);
     }
-    if (part->v1 && row->node == MEMORY_INFRA_NONE)
-        return true;
     enum stack_status status =
         stack_resolve(&importing->resolver, maps, row->node, &site->callsite, &missing);
     if (status == STACK_FOUND)
@@ -120,44 +113,13 @@ static bool resolve_row(struct importing *importing, const struct import_part *p
     return true;
 }
 
-/* Version 1 has totals. If it has frames at all, memory without a frame was pruned. */
-static int subtract_callees(struct importing *importing, struct import_part *part)
-{
-    struct heap_site *selves;
-    size_t count;
-    bool frames = false;
-    int code = totals_to_selves(importing->builder->profile->callsites, part->sites, part->count,
-                                &selves, &count);
-    if (code == -E2BIG) {
-        complain(importing, part, "too many types of too many frames; it is left out");
-        part->count = 0;
-        return 0;
-    }
-    if (code < 0)
-        return builder_fail(importing->builder);
-    free(part->sites);
-    part->sites = selves;
-    part->count = count;
-    for (size_t i = 0; i < count; i++)
-        frames |= selves[i].callsite != PROFILE_NONE;
-    for (size_t i = 0; i < count; i++) {
-        if (selves[i].callsite == PROFILE_NONE)
-            selves[i].callsite =
-                heap_figures_marker(importing->builder, frames ? PRUNED : HEAP_FIGURES_NO_STACK);
-        if (selves[i].type == TOTALS_ALL_TYPES)
-            selves[i].type = 0;
-    }
-    return importing->builder->error;
-}
-
 int import_resolve_part(struct importing *importing, struct import_part *part, bool last)
 {
     struct builder *builder = importing->builder;
-    if (part->resolved ||
-        (!last && (part->v1 || !importing->process_dumps[part->process_dump].has_regions)))
+    if (part->resolved || (!last && !importing->process_dumps[part->process_dump].has_regions))
         return 0;
     enter_dump(importing, part->process_dump);
-    struct heap_site *sites = reallocarray(NULL, part->count + 1, sizeof(*sites));
+    struct import_site *sites = reallocarray(NULL, part->count + 1, sizeof(*sites));
     if (sites == NULL)
         return builder_fail(builder);
     for (size_t i = 0; i < part->count && builder->error == 0; i++) {
@@ -170,7 +132,7 @@ int import_resolve_part(struct importing *importing, struct import_part *part, b
     part->rows = NULL;
     part->sites = sites;
     part->resolved = true;
-    return part->v1 && builder->error == 0 ? subtract_callees(importing, part) : builder->error;
+    return builder->error;
 }
 
 int import_resolve_rest(struct importing *importing, uint32_t process)

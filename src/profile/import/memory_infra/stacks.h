@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stacks of a process by the file's own ids: strings, nodes (version 1: frames, by the numbers
- * that their keys were given), types. Maps are incremental: a dump adds to those before it, and may
- * define an id again. Ids are any numbers. Parents may come in any order, be missing, or form a
- * cycle.
+ * The stacks of a process by the file's own ids: strings, nodes, types. Maps are incremental: a
+ * dump adds to those before it, and may define an id again. Ids are any numbers. Parents may come
+ * in any order, be missing, or form a cycle.
  */
 #ifndef HEAPPROFD_PROFILE_IMPORT_MEMORY_INFRA_STACKS_H
 #define HEAPPROFD_PROFILE_IMPORT_MEMORY_INFRA_STACKS_H

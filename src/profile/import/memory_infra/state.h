@@ -16,15 +16,13 @@
 
 #include "profile/import/memory_infra/regions.h"
 #include "profile/import/memory_infra/stacks.h"
-#include "profile/import/memory_infra/totals.h"
 #include "profile/memory_infra/read.h"
 
 #define IMPORT_NONE UINT32_MAX
 
 struct import_process {
     int32_t pid;
-    struct stack_maps maps;    /* heaps_v2 */
-    struct stack_maps v1;      /* version 1: stackFrames, typeNames */
+    struct stack_maps maps;
     const char *name, *labels; /* NULL: unknown */
     uint64_t regions_code;     /* regions with which its nodes' callsites were made */
     uint32_t last_dump;        /* the latest process dump with regions; IMPORT_NONE */
@@ -51,12 +49,15 @@ struct import_part {
     uint32_t name; /* string of the builder */
     uint64_t event, offset;
     uint32_t next_waiting; /* of the same process; IMPORT_NONE */
-    bool v1, resolved;
+    bool resolved;
     struct import_row {
-        uint64_t node, type; /* ids; v1: MEMORY_INFRA_NONE for the whole heap, and for all types */
+        uint64_t node, type; /* ids */
         double bytes, count;
     } * rows;
-    struct heap_site *sites; /* once resolved; type: string of the builder */
+    struct import_site {
+        uint32_t callsite, type; /* type: string of the builder */
+        double bytes, count;
+    } * sites; /* once resolved */
     size_t count;
 };
 
@@ -86,15 +87,14 @@ struct importing {
     struct id_map part_ids; /* by process dump and name */
     struct import_thread *threads;
     size_t thread_count, thread_capacity;
-    struct intern_table frame_keys; /* of version 1 */
 
     /* The contents of the present event. */
-    struct stack_maps event_maps, event_v1;
+    struct stack_maps event_maps;
     struct region_set event_regions;
     struct profile_smaps *event_smaps;
     size_t event_smaps_count, event_smaps_capacity;
     struct import_part *event_parts;
-    size_t event_part_count, event_part_capacity, event_row_capacity;
+    size_t event_part_count, event_part_capacity;
     struct profile_reported *event_reported;
     size_t event_reported_count, event_reported_capacity, reported_capacity;
     bool event_has_totals;
