@@ -104,11 +104,6 @@ static int on_node(void *context, const struct memory_infra_node *node)
     put_number(context, node->parent);
     put_number(context, node->file_sid);
     put_number(context, node->line);
-    put_range(context, node->range);
-    put_range(context, node->name_sid_range);
-    put_range(context, node->parent_range);
-    put_range(context, node->file_sid_range);
-    put_range(context, node->line_range);
     return 0;
 }
 
@@ -119,14 +114,12 @@ static int on_type(void *context, uint64_t id, uint64_t name_sid)
     return 0;
 }
 
-static int on_maps(void *context, struct memory_infra_range range,
-                   struct memory_infra_range strings)
+static int on_maps(void *context, struct memory_infra_range range)
 {
     struct log *log = context;
     check(range.begin < range.end && range.begin >= log->last.end);
     log->last = range;
     put_range(log, range);
-    put_range(log, strings);
     return 0;
 }
 

@@ -64,9 +64,6 @@ struct memory_infra_node {
     uint64_t parent;   /* MEMORY_INFRA_NONE: a root */
     uint64_t file_sid; /* MEMORY_INFRA_NONE: unknown; an extension of ours, so is line */
     uint32_t line;     /* 0: unknown */
-    struct memory_infra_range range; /* the node's object */
-    /* The values of these members, as far as the node has them; else empty. */
-    struct memory_infra_range name_sid_range, parent_range, file_sid_range, line_range;
 };
 
 /* One heap of heaps_v2.allocators: parallel arrays, each `count` long. */
@@ -103,21 +100,21 @@ struct memory_infra_attribute {
 };
 
 /* The reader's callbacks; any may be NULL. They return 0 to continue, or a negative errno that ends
- * the reading. Without `maps`, strings and nodes have no ranges. */
+ * the reading. */
 struct memory_infra_visitor {
     int (*event_begin)(void *context, uint64_t number, uint64_t offset);
     int (*event_end)(void *context, const struct memory_infra_event *event);
     /* A problem of the present event. */
     int (*problem)(void *context, const struct error *problem);
 
-    /* heaps_v2.maps. An id may be defined again, by another event or the same one. */
+    /* heaps_v2.maps. An id may be defined again, by another event or the same one. The range of a
+     * string is that of its object. */
     int (*string)(void *context, uint64_t id, struct memory_infra_text text,
                   struct memory_infra_range range);
     int (*node)(void *context, const struct memory_infra_node *node);
     int (*type)(void *context, uint64_t id, uint64_t name_sid);
-    /* The end of a `maps` object. Both ranges include the brackets; `strings` is the object's last
-     * list of strings, empty if it has none. */
-    int (*maps)(void *context, struct memory_infra_range range, struct memory_infra_range strings);
+    /* The end of a `maps` object; the range includes its braces. */
+    int (*maps)(void *context, struct memory_infra_range range);
     int (*heap)(void *context, const struct memory_infra_heap *heap);
 
     int (*region)(void *context, const struct memory_infra_region *region);

@@ -54,9 +54,7 @@ struct memory_infra_reader {
 
     /* Its parts. */
     bool has_old_heaps;
-    uint64_t maps_begin, entry_begin, heap_begin; /* entry: a string or node of maps */
-    struct memory_infra_range strings;            /* the list of the maps */
-    struct memory_infra_range numbers_at[FIELDS]; /* of the numbers of a node */
+    uint64_t maps_begin, string_begin, heap_begin;
     struct column {
         union {
             uint64_t *ids;

@@ -88,12 +88,8 @@ static inline enum field read_key(const char **at)
                                       : FIELD_NONE;
 }
 
-/* The members of a node: numbers, and where they are. */
 struct node_members {
     uint64_t values[FIELD_LINE - FIELD_ID + 1];
-    struct {
-        const char *begin, *end;
-    } places[FIELD_LINE - FIELD_ID + 1];
     unsigned present; /* bits */
 };
 
@@ -108,11 +104,9 @@ static inline const char *read_members(const char *at, struct node_members *memb
         if (field == FIELD_NONE)
             return NULL;
         unsigned index = field - FIELD_ID;
-        members->places[index].begin = at;
         at = read_whole(at, &members->values[index]);
         if (at == NULL || (*at != ',' && *at != '}'))
             return NULL;
-        members->places[index].end = at;
         members->present |= 1u << index;
         if (*at++ == '}')
             return at;
@@ -127,18 +121,8 @@ static inline uint64_t member_of(const struct node_members *members, enum field 
                                                       : otherwise;
 }
 
-static struct memory_infra_range member_range(const struct memory_infra_reader *reader,
-                                              const struct node_members *members, enum field field)
-{
-    if (!(members->present >> (field - FIELD_ID) & 1))
-        return (struct memory_infra_range){0};
-    uint64_t before = reader->fed - (uint64_t)(uintptr_t)reader->piece;
-    return (struct memory_infra_range){before + (uintptr_t)members->places[field - FIELD_ID].begin,
-                                       before + (uintptr_t)members->places[field - FIELD_ID].end};
-}
-
-/* Report a node whose bytes are [begin, reader->json.at). Return 1 to continue, or 0. */
-static inline int report_node(struct memory_infra_reader *reader, const char *begin,
+/* Return 1 to continue, or 0. */
+static inline int report_node(struct memory_infra_reader *reader,
                               const struct node_members *members)
 {
     uint64_t line = member_of(members, FIELD_LINE, 0);
@@ -149,14 +133,6 @@ static inline int report_node(struct memory_infra_reader *reader, const char *be
         .file_sid = member_of(members, FIELD_FILE_SID, MEMORY_INFRA_NONE),
         .line = line <= UINT32_MAX ? (uint32_t)line : 0,
     };
-    if (reader->visitor->maps != NULL) {
-        uint64_t end = reader_offset(reader);
-        node.range = (struct memory_infra_range){end - (uint64_t)(reader->json.at - begin), end};
-        node.name_sid_range = member_range(reader, members, FIELD_NAME_SID);
-        node.parent_range = member_range(reader, members, FIELD_PARENT);
-        node.file_sid_range = member_range(reader, members, FIELD_FILE_SID);
-        node.line_range = member_range(reader, members, FIELD_LINE);
-    }
     return reader_answer(reader, reader->visitor->node(reader->context, &node));
 }
 
@@ -169,13 +145,12 @@ static int take_nodes(struct memory_infra_reader *reader)
         const char *at = json->at;
         if (json->expected == JSON_EXPECT_COMMA && *at++ != ',')
             return 1;
-        const char *begin = at;
         at = read_members(at, &members);
         if (at == NULL || (members.present & needed) != needed)
             return 1;
         json->at = at;
         json->expected = JSON_EXPECT_COMMA;
-        if (reader->visitor->node != NULL && !report_node(reader, begin, &members))
+        if (reader->visitor->node != NULL && !report_node(reader, &members))
             return 0;
     }
     return 1;

@@ -70,23 +70,6 @@ static int enter_event(struct memory_infra_reader *reader)
     return VISIT(reader, event_begin, reader->event.number, reader->event.range.begin);
 }
 
-/* Ranges cost time: they are for visitors of whole maps. */
-static void begin_entry(struct memory_infra_reader *reader)
-{
-    if (reader->visitor->maps == NULL)
-        return;
-    reader->entry_begin = reader_offset(reader) - 1;
-    memset(reader->numbers_at + FIELD_NAME_SID, 0,
-           (FIELD_LINE - FIELD_NAME_SID + 1) * sizeof(*reader->numbers_at));
-}
-
-static struct memory_infra_range entry_range(const struct memory_infra_reader *reader)
-{
-    if (reader->visitor->maps == NULL)
-        return (struct memory_infra_range){0};
-    return (struct memory_infra_range){reader->entry_begin, reader_offset(reader)};
-}
-
 int reader_enter(struct memory_infra_reader *reader, enum place place)
 {
     switch (place) {
@@ -107,17 +90,15 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
         break;
     case PLACE_MAPS:
         reader->maps_begin = reader_offset(reader) - 1;
-        reader->strings = (struct memory_infra_range){0};
-        break;
-    case PLACE_STRINGS:
-        reader->strings.begin = reader_offset(reader) - 1;
         break;
     case PLACE_STRING:
+        reader->string_begin = reader_offset(reader) - 1;
+        forget(reader, FIELD_ID, FIELD_ID);
+        forget(reader, FIELD_STRING, FIELD_REAL_NAME);
+        break;
     case PLACE_NODE:
     case PLACE_TYPE:
-        begin_entry(reader);
         forget(reader, FIELD_ID, FIELD_LINE);
-        forget(reader, FIELD_STRING, FIELD_REAL_NAME);
         break;
     case PLACE_HEAP:
         reader->heap_begin = reader_offset(reader) - 1;
@@ -169,14 +150,20 @@ static int complain_of_lack(struct memory_infra_reader *reader, const char *what
                                                      : "a number for its id");
 }
 
+static int leave_maps(struct memory_infra_reader *reader)
+{
+    const struct memory_infra_range range = {reader->maps_begin, reader_offset(reader)};
+    return VISIT(reader, maps, range);
+}
+
 static int leave_string(struct memory_infra_reader *reader)
 {
     if (!reader->present[FIELD_ID] || !reader->present[FIELD_STRING])
         return complain_of_lack(reader, "a string");
     /* Without the escapes of frame_name.h. */
     enum field name = reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : FIELD_STRING;
-    return VISIT(reader, string, reader->numbers[FIELD_ID], text_of(reader, name),
-                 entry_range(reader));
+    const struct memory_infra_range range = {reader->string_begin, reader_offset(reader)};
+    return VISIT(reader, string, reader->numbers[FIELD_ID], text_of(reader, name), range);
 }
 
 static int leave_node(struct memory_infra_reader *reader)
@@ -193,11 +180,6 @@ static int leave_node(struct memory_infra_reader *reader)
         .line = present[FIELD_LINE] && numbers[FIELD_LINE] <= UINT32_MAX
                     ? (uint32_t)numbers[FIELD_LINE]
                     : 0,
-        .range = entry_range(reader),
-        .name_sid_range = reader->numbers_at[FIELD_NAME_SID],
-        .parent_range = reader->numbers_at[FIELD_PARENT],
-        .file_sid_range = reader->numbers_at[FIELD_FILE_SID],
-        .line_range = reader->numbers_at[FIELD_LINE],
     };
     return VISIT(reader, node, &node);
 }
@@ -311,7 +293,6 @@ static int leave_attribute(struct memory_infra_reader *reader)
 
 int reader_leave(struct memory_infra_reader *reader, enum place place)
 {
-    uint64_t offset = reader_offset(reader);
     switch (place) {
     case PLACE_EVENT:
         return leave_event(reader);
@@ -323,11 +304,7 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
                    : reader_complain(reader, true,
                                      "heaps_v2 without a version: only 1 is supported");
     case PLACE_MAPS:
-        return VISIT(reader, maps, (struct memory_infra_range){reader->maps_begin, offset},
-                     reader->strings);
-    case PLACE_STRINGS:
-        reader->strings.end = offset;
-        return 1;
+        return leave_maps(reader);
     case PLACE_STRING:
         return leave_string(reader);
     case PLACE_NODE:
@@ -404,32 +381,19 @@ static int take_version(struct memory_infra_reader *reader, const struct value *
     return 1;
 }
 
-/* Note the position of a node's number; also of a null, which counts as missing. */
-static void note_number(struct memory_infra_reader *reader, enum place place, enum field field,
-                        const struct value *value)
-{
-    if (place != PLACE_NODE || reader->visitor->maps == NULL)
-        return;
-    uint64_t end = reader_offset(reader);
-    reader->numbers_at[field] = (struct memory_infra_range){end - value->text.length, end};
-}
-
-static int take_number(struct memory_infra_reader *reader, enum place place, const struct way *way,
+static int take_number(struct memory_infra_reader *reader, const struct way *way,
                        const struct value *value)
 {
     enum field field = way->field;
     bool needed = field >= FIELD_ID && field <= FIELD_FILE_SID;
-    if (value->kind == VALUE_NULL) {
-        note_number(reader, place, field, value);
+    if (value->kind == VALUE_NULL)
         return 1;
-    }
     bool hex = field >= FIELD_REGION_START && field <= FIELD_SWAPPED;
     if (hex ? !number_read_hex(value, &reader->numbers[field])
             : value->kind != VALUE_NUMBER ||
                   !number_read_whole(value->text, &reader->numbers[field]))
         return complain_of_value(reader, needed, way->key, value,
                                  hex ? "a hexadecimal number" : "a whole number");
-    note_number(reader, place, field, value);
     reader->present[field] = true;
     return 1;
 }
@@ -482,6 +446,6 @@ int reader_value(struct memory_infra_reader *reader, enum place place, const str
     case FIELD_METADATA:
         return take_metadata(reader, place, value);
     default:
-        return take_number(reader, place, way, value);
+        return take_number(reader, way, value);
     }
 }

@@ -2,7 +2,7 @@
 /*
  * Names for the `pc:` frames of MemoryInfra heap dumps, in two passes over a file: the first
  * collects frames and regions, and the common symbolizer finds their names; the second copies the
- * file byte for byte except for the strings and nodes that change in `maps` of heaps_v2.
+ * file, except for the `maps` of heaps_v2, which it writes anew.
  *
  * A frame keeps its id and becomes the innermost function. The functions that it is inlined in are
  * inserted as nodes between it and its parent, with new ids. Each process has its own ids and

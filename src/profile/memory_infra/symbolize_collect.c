@@ -101,11 +101,9 @@ static int take_type(void *context, uint64_t id, uint64_t name_sid)
     return ARRAY_ADD(&at->type_names, &at->type_count, &at->type_capacity, name_sid);
 }
 
-static int take_maps(void *context, struct memory_infra_range range,
-                     struct memory_infra_range strings)
+static int take_maps(void *context, struct memory_infra_range range)
 {
     struct collector *at = context;
-    (void)strings;
     return ARRAY_ADD(&at->maps, &at->maps_count, &at->maps_capacity, range);
 }
 

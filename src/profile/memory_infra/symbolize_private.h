@@ -132,13 +132,4 @@ void symbols_clear_collected(struct memory_infra_symbols *symbols);
 /* symbolize_place.c: find the module of each use, and the position in its file. */
 int symbols_place(struct memory_infra_symbols *symbols, struct symbol_finder *finder);
 
-/* symbolize_maps.c: the second pass, from one `maps` object to the next. */
-struct maps_rewriter;
-struct maps_rewriter *maps_rewriter_new(struct memory_infra_symbols *symbols);
-void maps_rewriter_free(struct maps_rewriter *rewriter);
-/* Write an object with the names of its event's frames. Return 0; -EBADMSG: it differs from the
- * first pass; -ENOMEM. */
-int maps_rewrite(struct maps_rewriter *rewriter, const char *bytes, size_t length, uint32_t event,
-                 FILE *out);
-
 #endif
