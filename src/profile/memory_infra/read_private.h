@@ -5,8 +5,94 @@
 #define HEAPPROFD_PROFILE_MEMORY_INFRA_READ_PRIVATE_H
 
 #include "profile/memory_infra/read.h"
-#include "profile/memory_infra/read_places.h"
 #include "util/json_scanner.h"
+
+enum place {
+    PLACE_NONE, /* unknown: skipped */
+    PLACE_FILE,
+    PLACE_EVENTS,
+    PLACE_EVENT,
+    PLACE_ARGUMENTS,
+    PLACE_DUMPS,
+    PLACE_TOTALS,
+    PLACE_MMAPS,
+    PLACE_REGIONS,
+    PLACE_REGION,
+    PLACE_REGION_BYTES,
+    PLACE_ALLOCATORS,
+    PLACE_ALLOCATOR,
+    PLACE_ATTRIBUTES,
+    PLACE_ATTRIBUTE,
+    PLACE_HEAPS_V2,
+    PLACE_MAPS,
+    PLACE_STRINGS,
+    PLACE_STRING,
+    PLACE_NODES,
+    PLACE_NODE,
+    PLACE_TYPES,
+    PLACE_TYPE,
+    PLACE_HEAPS,
+    PLACE_HEAP,
+    PLACE_COLUMN_NODES, /* the four columns in a row */
+    PLACE_COLUMN_TYPES,
+    PLACE_COLUMN_COUNTS,
+    PLACE_COLUMN_SIZES,
+    PLACE_OLD_HEAPS, /* of Chrome before version 59 */
+    PLACE_METADATA,
+    PLACE_METADATA_INNER,
+    PLACES,
+};
+
+/* Single values. Texts are kept by field until their object ends. */
+enum field {
+    FIELD_NONE,
+    FIELD_EVENT_NAME,
+    FIELD_EVENT_PHASE,
+    FIELD_EVENT_ID,
+    FIELD_ARGUMENT_NAME,
+    FIELD_ARGUMENT_LABELS,
+    FIELD_STRING,
+    FIELD_REAL_NAME, /* of a string that is escaped twice */
+    FIELD_REGION_FILE,
+    FIELD_REGION_BUILD_ID,
+    FIELD_REGION_DEBUG_PATH,
+    FIELD_ATTRIBUTE_TYPE,
+    FIELD_ATTRIBUTE_UNITS,
+    FIELD_ATTRIBUTE_VALUE,
+    FIELD_TEXTS, /* texts above, numbers below */
+    FIELD_PID = FIELD_TEXTS,
+    FIELD_TID,
+    FIELD_TS,
+    FIELD_ID,
+    FIELD_NAME_SID,
+    FIELD_PARENT,
+    FIELD_FILE_SID,
+    FIELD_LINE,
+    FIELD_VERSION,
+    FIELD_PROTECTION,
+    FIELD_REGION_START, /* hexadecimal texts up to FIELD_SWAPPED */
+    FIELD_REGION_SIZE,
+    FIELD_REGION_OFFSET,
+    FIELD_REGION_BIAS,
+    FIELD_REGION_TIMESTAMP,
+    FIELD_PROPORTIONAL,
+    FIELD_PRIVATE_DIRTY,
+    FIELD_PRIVATE_CLEAN,
+    FIELD_SHARED_DIRTY,
+    FIELD_SHARED_CLEAN,
+    FIELD_SWAPPED,
+    FIELD_TOTAL,
+    FIELD_METADATA,
+    FIELDS,
+};
+
+/* Where a key, or an element of a list, leads. */
+struct way {
+    const char *key;
+    uint8_t length;
+    uint8_t place; /* of an object or list; PLACE_NONE: none is expected here */
+    uint8_t field; /* of a single value; FIELD_NONE: none is expected here */
+};
 
 #define PLACES_DEEP 16u /* deeper than any path through the table */
 
@@ -93,12 +179,5 @@ int reader_enter(struct memory_infra_reader *reader, enum place place);
 int reader_leave(struct memory_infra_reader *reader, enum place place);
 int reader_value(struct memory_infra_reader *reader, enum place place, const struct way *way,
                  const struct value *value);
-
-/* read_numbers.c: false if it is not such a number. */
-bool number_read_double(struct memory_infra_text text, double *value);
-/* Read a whole number that is not negative, also 1e3 and 1.0. */
-bool number_read_whole(struct memory_infra_text text, uint64_t *value);
-/* Read a hexadecimal text; a JSON number is taken unchanged. */
-bool number_read_hex(const struct value *value, uint64_t *number);
 
 #endif

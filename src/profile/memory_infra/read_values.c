@@ -6,16 +6,103 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "profile/memory_infra/read_private.h"
 #include "profile/profile.h"
 #include "util/array.h"
+#include "util/hex.h"
+
+#define NUMBER_CHARS_MAX 100u
 
 #define VISIT(reader, call, ...)                                                                   \
     ((reader)->visitor->call == NULL                                                               \
          ? 1                                                                                       \
          : reader_answer(reader, (reader)->visitor->call((reader)->context, __VA_ARGS__)))
+
+/* --- numbers: JSON numbers, and hexadecimal texts --- */
+
+/* At most 19 digits and nothing else. */
+static bool read_digits(struct memory_infra_text text, uint64_t *value)
+{
+    uint64_t result = 0;
+    if (text.length == 0 || text.length > 19)
+        return false;
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned digit = (unsigned char)text.at[i] - '0';
+        if (digit > 9)
+            return false;
+        result = result * 10 + digit;
+    }
+    *value = result;
+    return true;
+}
+
+static bool read_double(struct memory_infra_text text, double *value)
+{
+    char copy[NUMBER_CHARS_MAX + 1];
+    uint64_t whole;
+    if (text.length <= 15 && read_digits(text, &whole)) {
+        *value = (double)whole;
+        return true;
+    }
+    if (text.length == 0 || text.length > NUMBER_CHARS_MAX)
+        return false;
+    memcpy(copy, text.at, text.length);
+    copy[text.length] = '\0';
+    char *end;
+    *value = strtod(copy, &end);
+    return end == copy + text.length && isfinite(*value);
+}
+
+/* Read a whole number that is not negative, also 1e3 and 1.0. */
+static bool read_whole(struct memory_infra_text text, uint64_t *value)
+{
+    double number;
+    if (read_digits(text, value))
+        return true;
+    if (!read_double(text, &number) || !(number >= 0) || number >= 0x1p63 ||
+        number != floor(number))
+        return false;
+    *value = (uint64_t)number;
+    return true;
+}
+
+/* Read 1 to 16 hexadecimal digits from `at` on, and nothing else. */
+static bool read_hex_digits(struct memory_infra_text text, size_t at, uint64_t *value)
+{
+    uint64_t result = 0;
+    if (text.length <= at || text.length - at > 16)
+        return false;
+    for (; at < text.length; at++) {
+        unsigned digit = hex_digit(text.at[at]);
+        if (digit > 15)
+            return false;
+        result = result << 4 | digit;
+    }
+    *value = result;
+    return true;
+}
+
+static bool read_hex(struct memory_infra_text text, uint64_t *value)
+{
+    bool prefixed = text.length > 2 && text.at[0] == '0' && (text.at[1] | 0x20) == 'x';
+    return read_hex_digits(text, prefixed ? 2 : 0, value);
+}
+
+bool memory_infra_read_pc(struct memory_infra_text name, uint64_t *address)
+{
+    return name.length > 3 && memcmp(name.at, "pc:", 3) == 0 && read_hex_digits(name, 3, address);
+}
+
+/* Read hexadecimal text as in the format; a JSON number is taken unchanged. */
+static bool read_hexadecimal(const struct value *value, uint64_t *number)
+{
+    return value->kind == VALUE_TEXT     ? read_hex(value->text, number)
+           : value->kind == VALUE_NUMBER ? read_whole(value->text, number)
+                                         : false;
+}
 
 /* --- places --- */
 
@@ -283,10 +370,10 @@ static int leave_attribute(struct memory_infra_reader *reader)
     uint64_t number;
     if (!reader->present[FIELD_ATTRIBUTE_VALUE])
         return 1;
-    if (attribute.scalar && number_read_hex(&value, &number))
+    if (attribute.scalar && read_hexadecimal(&value, &number))
         attribute.value = (double)number;
     else if (attribute.scalar &&
-             (value.kind != VALUE_NUMBER || !number_read_double(value.text, &attribute.value)))
+             (value.kind != VALUE_NUMBER || !read_double(value.text, &attribute.value)))
         return complain_of_value(reader, false, "value", &value, "a hexadecimal number");
     return VISIT(reader, attribute, &attribute);
 }
@@ -333,12 +420,11 @@ static int take_column(struct memory_infra_reader *reader, enum place place,
     if (ARRAY_RESERVE(&column->ids, &column->capacity, column->count, 1) < 0)
         return reader_out_of_memory(reader);
     if (place <= PLACE_COLUMN_TYPES) {
-        if (value->kind != VALUE_NUMBER ||
-            !number_read_whole(value->text, &column->ids[column->count]))
+        if (value->kind != VALUE_NUMBER || !read_whole(value->text, &column->ids[column->count]))
             return complain_of_value(reader, true, names[index], value, "the number of an id");
     } else {
         double *into = &column->values[column->count];
-        if (value->kind != VALUE_NUMBER || !number_read_double(value->text, into) || !(*into >= 0))
+        if (value->kind != VALUE_NUMBER || !read_double(value->text, into) || !(*into >= 0))
             return complain_of_value(reader, true, names[index], value,
                                      "a number from 0 on, not a string");
     }
@@ -365,7 +451,7 @@ static int take_text(struct memory_infra_reader *reader, const struct way *way,
 static int64_t read_pid(const struct value *value)
 {
     double number;
-    bool is_number = value->kind == VALUE_NUMBER && number_read_double(value->text, &number);
+    bool is_number = value->kind == VALUE_NUMBER && read_double(value->text, &number);
     return is_number && number >= INT32_MIN && number <= UINT32_MAX && number == floor(number)
                ? (int64_t)number
                : INT64_MIN;
@@ -374,7 +460,7 @@ static int64_t read_pid(const struct value *value)
 static int take_version(struct memory_infra_reader *reader, const struct value *value)
 {
     double version;
-    if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &version) || version != 1)
+    if (value->kind != VALUE_NUMBER || !read_double(value->text, &version) || version != 1)
         return reader_complain(reader, true, "heaps_v2 of version %.*s: only 1 is supported",
                                shown_length(value->text), value->text.at);
     reader->present[FIELD_VERSION] = true;
@@ -389,9 +475,8 @@ static int take_number(struct memory_infra_reader *reader, const struct way *way
     if (value->kind == VALUE_NULL)
         return 1;
     bool hex = field >= FIELD_REGION_START && field <= FIELD_SWAPPED;
-    if (hex ? !number_read_hex(value, &reader->numbers[field])
-            : value->kind != VALUE_NUMBER ||
-                  !number_read_whole(value->text, &reader->numbers[field]))
+    if (hex ? !read_hexadecimal(value, &reader->numbers[field])
+            : value->kind != VALUE_NUMBER || !read_whole(value->text, &reader->numbers[field]))
         return complain_of_value(reader, needed, way->key, value,
                                  hex ? "a hexadecimal number" : "a whole number");
     reader->present[field] = true;
@@ -404,7 +489,7 @@ static int take_total(struct memory_infra_reader *reader, const struct value *va
     char name[61];
     if (value->kind == VALUE_NULL)
         return 1;
-    if (value->kind != VALUE_BOOL && !number_read_hex(value, &number)) {
+    if (value->kind != VALUE_BOOL && !read_hexadecimal(value, &number)) {
         struct memory_infra_text key = key_above(reader, 0);
         snprintf(name, sizeof(name), "%.*s", shown_length(key), key.at);
         return complain_of_value(reader, false, name, value, "a hexadecimal number");
@@ -436,7 +521,7 @@ int reader_value(struct memory_infra_reader *reader, enum place place, const str
         reader->event.tid = read_pid(value);
         return 1;
     case FIELD_TS:
-        if (value->kind != VALUE_NUMBER || !number_read_double(value->text, &reader->event.ts_us))
+        if (value->kind != VALUE_NUMBER || !read_double(value->text, &reader->event.ts_us))
             reader->event.ts_us = NAN;
         return 1;
     case FIELD_VERSION:

@@ -509,10 +509,6 @@ static void take_timeline(const struct profile_process *process, const struct wr
 static void take_snapshot(const struct memory_snapshot *snapshot, const struct written_event *event,
                           struct totals *nearest)
 {
-    static const bool is_private[MEMORY_KINDS] = {
-        [MEMORY_ALLOCATOR] = true,  [MEMORY_ANONYMOUS] = true,     [MEMORY_THREAD_STACKS] = true,
-        [MEMORY_MAIN_STACK] = true, [MEMORY_FILES_WRITTEN] = true, [MEMORY_OTHER_HEAPS] = true,
-    };
     struct totals totals = {0};
     for (size_t i = 0; i < MEMORY_KINDS; i++) {
         if (i == MEMORY_PROFILER)
@@ -520,7 +516,7 @@ static void take_snapshot(const struct memory_snapshot *snapshot, const struct w
         totals.resident += snapshot->parts[i].rss_bytes;
         totals.mapped += snapshot->parts[i].mapped_bytes;
         totals.swapped += snapshot->parts[i].swap_bytes;
-        if (is_private[i])
+        if (private_kinds[i] != NULL)
             totals.footprint += snapshot->parts[i].rss_bytes + snapshot->parts[i].swap_bytes;
     }
     take_totals(nearest, event, snapshot->boottime_ns, &totals);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the MemoryInfra writer: write.c, write_names.c, write_memory.c,
- * write_heaps.c. */
+/* Shared by the parts of the MemoryInfra writer: write.c, write_memory.c, write_heaps.c. */
 #ifndef HEAPPROFD_PROFILE_MEMORY_INFRA_WRITE_PRIVATE_H
 #define HEAPPROFD_PROFILE_MEMORY_INFRA_WRITE_PRIVATE_H
 

@@ -106,18 +106,4 @@ void sites_keep(struct sites *sites, size_t first);
 const char *sites_text(const struct sites *sites, uint32_t string,
                        char buffer[PROFILE_LABEL_BYTES]);
 
-/* --- write_nodes.c: the index of a string, type, frame or node, which is added if it is new --- */
-
-#define NO_NAME_FRAME "<unknown>"
-
-int sites_put_text(struct sites *sites, const char *text, uint32_t *string);
-/* Copies the text. */
-int sites_put_part(struct sites *sites, const char *text, size_t length, uint32_t *string);
-int sites_put_type(struct sites *sites, const char *name, uint32_t *type);
-/* A frame of the profile. */
-int sites_put_frame(struct sites *sites, uint32_t index, struct site_frame *frame);
-int sites_put_node(struct sites *sites, const struct site_frame *frame, uint32_t parent,
-                   uint32_t *node);
-int sites_put_named_node(struct sites *sites, const char *name, uint32_t parent, uint32_t *node);
-
 #endif
