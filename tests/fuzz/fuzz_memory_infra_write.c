@@ -54,17 +54,12 @@ static int on_heap(void *context, const struct memory_infra_heap *heap)
     return 0;
 }
 
-static bool is(struct memory_infra_text text, const char *wanted)
-{
-    return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
-}
-
 static int on_attribute(void *context, const struct memory_infra_attribute *attribute)
 {
     struct sums *sums = context;
-    if (is(attribute->name, "shim_allocated_objects_size"))
+    if (memory_infra_text_is(attribute->name, "shim_allocated_objects_size"))
         sums->allocators += attribute->value;
-    if (is(attribute->name, "shim_allocated_objects_count"))
+    if (memory_infra_text_is(attribute->name, "shim_allocated_objects_count"))
         sums->calls_of_allocators += attribute->value;
     return 0;
 }

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "util/error.h"
 
@@ -31,6 +32,12 @@ struct memory_infra_text {
     const char *at;
     size_t length;
 };
+
+/* Return whether they are equal. */
+static inline bool memory_infra_text_is(struct memory_infra_text text, const char *wanted)
+{
+    return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
+}
 
 /* Bytes of the (unpacked) file: [begin, end). */
 struct memory_infra_range {

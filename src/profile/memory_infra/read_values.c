@@ -363,7 +363,7 @@ static int leave_attribute(struct memory_infra_reader *reader)
         .allocator = key_above(reader, 3),
         .name = key_above(reader, 1),
         .units = text_of(reader, FIELD_ATTRIBUTE_UNITS),
-        .scalar = type.length == 6 && memcmp(type.at, "scalar", 6) == 0,
+        .scalar = memory_infra_text_is(type, "scalar"),
         .text = text_of(reader, FIELD_ATTRIBUTE_VALUE),
     };
     struct value value = {(enum value_kind)reader->numbers[FIELD_ATTRIBUTE_VALUE], attribute.text};

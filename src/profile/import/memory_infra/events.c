@@ -22,11 +22,6 @@ static const char *text_of(struct importing *importing, struct memory_infra_text
     return builder_text(importing->builder, text.at, text.length);
 }
 
-static bool is(struct memory_infra_text text, const char *wanted)
-{
-    return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
-}
-
 /* The answer of a callback that may have run out of memory. */
 static int answer(struct importing *importing, int code)
 {
@@ -116,19 +111,83 @@ static int on_region(void *context, const struct memory_infra_region *region)
     return nowhere ? 0 : region_set_add(&importing->event_regions, importing->builder, region);
 }
 
+/* Sizes that a process reports of its outermost allocators, and of itself, stand beside the heaps:
+ * Chrome reports many allocators, and has backtraces of few. */
+
+/* Return the row of a name in the event, which is the last one or new; NULL: no memory. */
+static struct profile_reported *row_of(struct importing *importing, struct memory_infra_text name,
+                                       bool is_allocator)
+{
+    const char *text = builder_text(importing->builder, name.at, name.length);
+    struct profile_reported *last =
+        importing->event_reported_count == 0
+            ? NULL
+            : &importing->event_reported[importing->event_reported_count - 1];
+    if (last != NULL && last->is_allocator == is_allocator && strcmp(last->name, text) == 0)
+        return last;
+    const struct profile_reported fresh = {
+        .name = text, .is_allocator = is_allocator, .size_bytes = NAN, .effective_bytes = NAN};
+    if (ARRAY_ADD(&importing->event_reported, &importing->event_reported_count,
+                  &importing->event_reported_capacity, fresh) < 0)
+        return NULL;
+    return &importing->event_reported[importing->event_reported_count - 1];
+}
+
+/* The attributes of an allocator are together. What "global" has belongs to no process. */
+static int on_attribute(void *context, const struct memory_infra_attribute *attribute)
+{
+    struct importing *importing = context;
+    const struct memory_infra_text name = attribute->allocator;
+    bool is_size = memory_infra_text_is(attribute->name, "size"),
+         is_effective = memory_infra_text_is(attribute->name, "effective_size");
+    if (!attribute->scalar || (!is_size && !is_effective) ||
+        !memory_infra_text_is(attribute->units, "bytes") || name.length == 0 ||
+        memchr(name.at, '/', name.length) != NULL || memory_infra_text_is(name, "global"))
+        return 0;
+    struct profile_reported *row = row_of(importing, name, true);
+    if (row == NULL)
+        return builder_fail(importing->builder);
+    *(is_size ? &row->size_bytes : &row->effective_bytes) = attribute->value;
+    return 0;
+}
+
+static int take_reported_total(struct importing *importing, struct memory_infra_text name,
+                               double value)
+{
+    /* Chrome has renamed totals over time. */
+    static const struct {
+        const char *of_chrome, *name;
+    } totals[] = {
+        {"private_footprint_bytes", "private_footprint"},
+        {"peak_resident_set_bytes", "peak_resident"},
+        {"peak_resident_set_size", "peak_resident"},
+    };
+    for (size_t i = 0; i < sizeof(totals) / sizeof(totals[0]); i++) {
+        const struct memory_infra_text ours = {totals[i].name, strlen(totals[i].name)};
+        if (!memory_infra_text_is(name, totals[i].of_chrome))
+            continue;
+        struct profile_reported *row = row_of(importing, ours, false);
+        if (row == NULL)
+            return builder_fail(importing->builder);
+        row->size_bytes = value;
+    }
+    return importing->builder->error;
+}
+
 /* Chrome has renamed totals over time. */
 static int on_total(void *context, struct memory_infra_text name, double value)
 {
     struct importing *importing = context;
-    if (is(name, "resident_set_bytes") || is(name, "resident_set_size")) {
+    if (memory_infra_text_is(name, "resident_set_bytes") ||
+        memory_infra_text_is(name, "resident_set_size")) {
         importing->event_rss_bytes = value;
         importing->event_has_totals = true;
-    } else if (is(name, "vm") || is(name, "vm_size")) {
+    } else if (memory_infra_text_is(name, "vm") || memory_infra_text_is(name, "vm_size")) {
         importing->event_vm_bytes = value;
-    } else if (is(name, "private_footprint_bytes")) {
+    } else if (memory_infra_text_is(name, "private_footprint_bytes")) {
         importing->event_footprint_bytes = value;
     }
-    return import_reported_total(importing, name, value);
+    return take_reported_total(importing, name, value);
 }
 
 static int on_metadata(void *context, struct memory_infra_text key, struct memory_infra_text inner,
@@ -298,6 +357,27 @@ static int take_part(struct importing *importing, uint32_t process_dump, struct 
     return builder->error;
 }
 
+static int take_reported(struct importing *importing, uint32_t index)
+{
+    const struct import_process_dump *process_dump = &importing->process_dumps[index];
+    struct builder *builder = importing->builder;
+    struct profile *profile = builder->profile;
+    if (importing->event_reported_count == 0)
+        return 0;
+    uint32_t process = builder_process(builder, importing->processes[process_dump->process].pid);
+    if (process == PROFILE_NONE ||
+        ARRAY_RESERVE(&profile->reported, &importing->reported_capacity, profile->reported_count,
+                      importing->event_reported_count) < 0)
+        return builder_fail(builder);
+    for (size_t i = 0; i < importing->event_reported_count; i++) {
+        struct profile_reported *row = &profile->reported[profile->reported_count++];
+        *row = importing->event_reported[i];
+        row->process = process;
+        row->boottime_ns = import_nanoseconds(process_dump->ts_us);
+    }
+    return 0;
+}
+
 static int take_dump(struct importing *importing, uint32_t process,
                      const struct memory_infra_event *event)
 {
@@ -314,7 +394,7 @@ static int take_dump(struct importing *importing, uint32_t process,
         process_dump->vm_bytes = importing->event_vm_bytes;
         process_dump->footprint_bytes = importing->event_footprint_bytes;
     }
-    if (import_take_reported(importing, index) < 0)
+    if (take_reported(importing, index) < 0)
         return importing->builder->error;
     for (size_t i = 0; i < importing->event_part_count && importing->builder->error == 0; i++)
         take_part(importing, index, &importing->event_parts[i], event);
@@ -325,11 +405,11 @@ static int take_metadata_event(struct importing *importing, uint32_t index,
                                const struct memory_infra_event *event)
 {
     struct import_process *process = &importing->processes[index];
-    if (is(event->name, "process_name")) {
+    if (memory_infra_text_is(event->name, "process_name")) {
         process->name = text_of(importing, event->argument_name);
-    } else if (is(event->name, "process_labels")) {
+    } else if (memory_infra_text_is(event->name, "process_labels")) {
         process->labels = text_of(importing, event->argument_labels);
-    } else if (is(event->name, "thread_name") && event->tid != INT64_MIN) {
+    } else if (memory_infra_text_is(event->name, "thread_name") && event->tid != INT64_MIN) {
         if (ARRAY_RESERVE(&importing->threads, &importing->thread_capacity, importing->thread_count,
                           1) < 0)
             return builder_fail(importing->builder);
@@ -341,8 +421,9 @@ static int take_metadata_event(struct importing *importing, uint32_t index,
 
 static int take_event(struct importing *importing, const struct memory_infra_event *event)
 {
-    bool dump = event->has_dumps && (is(event->phase, "v") || is(event->phase, "V"));
-    bool metadata = is(event->phase, "M");
+    bool dump = event->has_dumps && (memory_infra_text_is(event->phase, "v") ||
+                                     memory_infra_text_is(event->phase, "V"));
+    bool metadata = memory_infra_text_is(event->phase, "M");
     if (!dump && !metadata)
         return 0;
     if (event->pid == INT64_MIN) {
@@ -398,6 +479,6 @@ const struct memory_infra_visitor import_visitor = {
     .heap = on_heap,
     .region = on_region,
     .total = on_total,
-    .attribute = import_reported_attribute,
+    .attribute = on_attribute,
     .metadata = on_metadata,
 };

@@ -77,11 +77,6 @@ void import_notes_free(struct import_notes *notes)
 
 /* --- texts --- */
 
-static bool is(struct memory_infra_text text, const char *wanted)
-{
-    return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
-}
-
 static bool take_prefix(struct memory_infra_text *text, const char *prefix)
 {
     size_t length = strlen(prefix);
@@ -160,14 +155,14 @@ static void set_member(struct importing *importing, struct import_note *note,
     set_loss(importing, note, name, value);
     for (size_t i = 0; i < sizeof(note_members) / sizeof(note_members[0]); i++) {
         void *member = (char *)note + note_members[i].offset;
-        if (!is(name, note_members[i].name))
+        if (!memory_infra_text_is(name, note_members[i].name))
             continue;
         if (note_members[i].type == MEMBER_TEXT)
             *(const char **)member = builder_text(importing->builder, value.at, value.length);
         else if (note_members[i].type == MEMBER_NUMBER)
             *(uint64_t *)member = number_of(value);
         else
-            *(bool *)member = is(value, "true");
+            *(bool *)member = memory_infra_text_is(value, "true");
     }
 }
 
@@ -205,11 +200,11 @@ int import_notes_take(struct importing *importing, struct memory_infra_text key,
                       struct memory_infra_text inner, struct memory_infra_text value)
 {
     struct memory_infra_text rest = key;
-    if (is(key, "command_line") && inner.length == 0)
+    if (memory_infra_text_is(key, "command_line") && inner.length == 0)
         take_sampling_rate(importing, value);
     if (!take_prefix(&rest, "heapprofd-"))
         return 0;
-    if (is(rest, "boottime-to-realtime-ns")) {
+    if (memory_infra_text_is(rest, "boottime-to-realtime-ns")) {
         int64_t number;
         if (take_number(&value, &number))
             importing->builder->profile->boottime_to_realtime_ns = number;

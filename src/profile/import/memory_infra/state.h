@@ -7,7 +7,6 @@
  *   resolve.c       sites, once their stacks, types and regions are known
  *   heaps.c         the profile's heaps and dumps, at the end
  *   notes.c         additions in our own files
- *   reported.c      sizes that the process reports of its allocators and of itself
  *
  * A process dump is one process's part of one dump: events with the same id and pid.
  */
@@ -122,14 +121,6 @@ void import_part_free(struct import_part *part);
 extern const struct memory_infra_visitor import_visitor; /* whose context is the importing */
 /* Forget the contents of the event. */
 void import_clear_event(struct importing *importing);
-
-/* --- reported.c --- */
-
-int import_reported_attribute(void *context, const struct memory_infra_attribute *attribute);
-/* Take a total of the process. Return 0 or -ENOMEM. */
-int import_reported_total(struct importing *importing, struct memory_infra_text name, double value);
-/* Add what the event has to the profile. Return 0 or -ENOMEM. */
-int import_take_reported(struct importing *importing, uint32_t process_dump);
 
 /* --- resolve.c --- */
 
