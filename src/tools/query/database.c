@@ -15,6 +15,7 @@
 #include "util/regular_file.h"
 #include "util/utf8.h"
 #include "util/write_all.h"
+#include "util/xmalloc.h"
 
 #define SQL_BYTES_MAX (1 << 20)
 #define VALUE_BYTES_MAX (64 << 20)
@@ -80,21 +81,15 @@ static void function_demangle(sqlite3_context *result, int argc, sqlite3_value *
     const char *name = (const char *)sqlite3_value_text(argv[0]);
     if (name == NULL)
         return;
-    char *plain = demangle_name(name);
-    if (plain == NULL)
-        sqlite3_result_error_nomem(result);
-    else if (strcmp(plain, name) != 0)
+    char *plain = xmalloc_made(demangle_name(name));
+    if (strcmp(plain, name) != 0)
         sqlite3_result_text(result, plain, -1, SQLITE_TRANSIENT);
     free(plain);
 }
 
 static struct query_database *make_database(const char *path, int flags, struct error *error)
 {
-    struct query_database *database = calloc(1, sizeof(*database));
-    if (database == NULL) {
-        error_set(error, -ENOMEM, "no memory for a database");
-        return NULL;
-    }
+    struct query_database *database = xcalloc(1, sizeof(*database));
     if (sqlite3_open_v2(path, &database->sql, flags, NULL) != SQLITE_OK) {
         error_set(error, -EIO, "%.300s: %s", path,
                   database->sql == NULL ? "no memory" : sqlite3_errmsg(database->sql));
@@ -193,24 +188,15 @@ const char *query_database_warning(const struct query_database *database, size_t
 
 /* --- traces --- */
 
-int query_database_add_profile(struct query_database *database, const char *name,
-                               struct profile *profile, struct error *error)
+void query_database_add_profile(struct query_database *database, const char *name,
+                                struct profile *profile)
 {
     struct query_bases bases = {0};
     struct query_traces *traces = &database->traces;
-    struct query_trace *grown =
-        reallocarray(traces->items, traces->count + 1, sizeof(*traces->items));
-    if (grown == NULL) {
-        profile_free(profile);
-        return error_set(error, -ENOMEM, "no memory for %.200s", name);
-    }
-    traces->items = grown;
+    traces->items = xreallocarray(traces->items, traces->count + 1, sizeof(*traces->items));
     if (traces->count > 0)
-        bases = query_trace_next_bases(&grown[traces->count - 1]);
-    if (query_trace_open(&grown[traces->count], name, profile, &bases) < 0)
-        return error_set(error, -ENOMEM, "no memory for %.200s", name);
-    traces->count++;
-    return 0;
+        bases = query_trace_next_bases(&traces->items[traces->count - 1]);
+    query_trace_open(&traces->items[traces->count++], name, profile, &bases);
 }
 
 int query_database_add(struct query_database *database, const char *path, struct error *error)
@@ -221,7 +207,8 @@ int query_database_add(struct query_database *database, const char *path, struct
     struct profile *profile = import_profile(path, &options, &problem);
     if (profile == NULL)
         return error_set(error, problem.code, "%s", problem.message);
-    return query_database_add_profile(database, path, profile, error);
+    query_database_add_profile(database, path, profile);
+    return 0;
 }
 
 /* Use a table once: at its first use a virtual table declares its columns in SQL, which the

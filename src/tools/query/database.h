@@ -20,9 +20,9 @@ struct query_database;
 struct query_database *query_database_new(struct error *error);
 /* Add a trace, before the first statement. Return 0 or a negative errno. */
 int query_database_add(struct query_database *database, const char *path, struct error *error);
-/* Add a profile that was read with as_in_trace. The database owns it, even after a failure. */
-int query_database_add_profile(struct query_database *database, const char *name,
-                               struct profile *profile, struct error *error);
+/* Add a profile that was read with as_in_trace. The database owns it. */
+void query_database_add_profile(struct query_database *database, const char *name,
+                                struct profile *profile);
 /* Open an exported database in place of traces. */
 struct query_database *query_database_open_file(const char *path, struct error *error);
 /* Return whether a file is an SQLite database. */

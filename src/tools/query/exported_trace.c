@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 #define ROWS_MAX (UINT32_MAX / 2)
 
@@ -23,11 +23,11 @@ static const char *take_text(struct exported_trace *trace, sqlite3_stmt *row, in
     bool added;
     if (text == NULL)
         text = "";
-    uint64_t id = intern_bytes(&trace->text_ids, text, strlen(text), &added);
-    if (id == 0 || (added && ARRAY_RESERVE(&trace->texts, &trace->text_capacity, id - 1, 1) < 0))
-        return NULL;
-    if (added)
-        trace->texts[id - 1] = strdup(text);
+    uint64_t id = xmalloc_id(intern_bytes(&trace->text_ids, text, strlen(text), &added));
+    if (added) {
+        XARRAY_RESERVE(&trace->texts, &trace->text_capacity, id - 1, 1);
+        trace->texts[id - 1] = xstrdup(text);
+    }
     return trace->texts[id - 1];
 }
 
@@ -61,9 +61,7 @@ static int take_mapping(struct reading *reading, sqlite3_stmt *row)
     if (!is_next(row, profile->mapping_count, &reading->mapping_base))
         return -EBADMSG;
     mapping.path = take_text(reading->trace, row, 1);
-    if (mapping.path == NULL || ARRAY_ADD(&profile->mappings, &profile->mapping_count,
-                                          &reading->mapping_capacity, mapping) < 0)
-        return -ENOMEM;
+    XARRAY_ADD(&profile->mappings, &profile->mapping_count, &reading->mapping_capacity, mapping);
     return 0;
 }
 
@@ -78,10 +76,7 @@ static int take_symbol(struct reading *reading, sqlite3_stmt *row)
     line.source_file = take_text(reading->trace, row, 3);
     line.line = (uint32_t)sqlite3_column_int64(row, 4);
     line.has_line = sqlite3_column_type(row, 4) != SQLITE_NULL;
-    if (line.name == NULL || line.source_file == NULL ||
-        ARRAY_ADD(&profile->symbol_lines, &profile->symbol_line_count, &reading->line_capacity,
-                  line) < 0)
-        return -ENOMEM;
+    XARRAY_ADD(&profile->symbol_lines, &profile->symbol_line_count, &reading->line_capacity, line);
     return 0;
 }
 
@@ -96,9 +91,6 @@ static int take_frame(struct reading *reading, sqlite3_stmt *row)
         return -EBADMSG;
     frame.linkage_name = take_text(reading->trace, row, 1);
     frame.name = take_text(reading->trace, row, 2);
-    if (frame.linkage_name == NULL || frame.name == NULL ||
-        ARRAY_RESERVE(&profile->frames, &reading->frame_capacity, profile->frame_count, 1) < 0)
-        return -ENOMEM;
     frame.is_unnamed = sqlite3_column_type(row, 1) == SQLITE_NULL;
     if (sqlite3_column_type(row, 2) != SQLITE_NULL)
         frame.obfuscated_name = frame.linkage_name;
@@ -106,7 +98,7 @@ static int take_frame(struct reading *reading, sqlite3_stmt *row)
          i++)
         frame.symbol_count++;
     frame.symbol_first = frame.symbol_count > 0 ? set : 0;
-    profile->frames[profile->frame_count++] = frame;
+    XARRAY_ADD(&profile->frames, &profile->frame_count, &reading->frame_capacity, frame);
     return 0;
 }
 
@@ -120,8 +112,9 @@ static int take_callsite(struct reading *reading, sqlite3_stmt *row)
         take_row(row, 2, reading->frame_base, profile->frame_count, &callsite.frame) < 0 ||
         callsite.frame == PROFILE_NONE)
         return -EBADMSG;
-    return ARRAY_ADD(&profile->callsites, &profile->callsite_count, &reading->callsite_capacity,
-                     callsite);
+    XARRAY_ADD(&profile->callsites, &profile->callsite_count, &reading->callsite_capacity,
+               callsite);
+    return 0;
 }
 
 static int take_allocation(struct reading *reading, sqlite3_stmt *row)
@@ -214,9 +207,7 @@ int exported_trace_read(sqlite3 *sql, int64_t upid, int64_t ts, struct exported_
     char *where = only_of(sql, upid);
     int code = where == NULL ? -ENOMEM : read_stacks(sql, where, &reading);
     sqlite3_free(where);
-    trace->sums = calloc(trace->profile.callsite_count + 1, sizeof(*trace->sums));
-    if (code == 0 && trace->sums == NULL)
-        code = -ENOMEM;
+    trace->sums = xcalloc(trace->profile.callsite_count + 1, sizeof(*trace->sums));
     if (code == 0)
         code = read_rows(sql,
                          /* The plus signs keep SQLite from using an index: read rows in order. */

@@ -21,8 +21,9 @@ struct exported_trace {
     size_t text_capacity;
 };
 
-/* Read the trace that contains the process. Return 0, -ENOMEM, -EBADMSG if the ids are not those of
- * an export, or -EIO if a table cannot be read (sqlite3_errmsg() has the reason). */
+/* Read the trace that contains the process. Return 0, -EBADMSG if the ids are not those of an
+ * export, -ENOMEM if SQLite may not take more memory, or -EIO if a table cannot be read
+ * (sqlite3_errmsg() has the reason). */
 int exported_trace_read(sqlite3 *sql, int64_t upid, int64_t ts, struct exported_trace *trace);
 void exported_trace_free(struct exported_trace *trace);
 

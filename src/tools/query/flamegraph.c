@@ -8,6 +8,7 @@
 #include "tools/query/exported_trace.h"
 #include "tools/query/flamegraph_build.h"
 #include "tools/query/query_table.h"
+#include "util/xmalloc.h"
 
 /* --- columns --- */
 
@@ -84,9 +85,9 @@ static int connect_flamegraph(sqlite3 *sql, void *context, int argc, const char 
     char *text = sqlite3_str_finish(declaration);
     int code = text == NULL ? SQLITE_NOMEM : sqlite3_declare_vtab(sql, text);
     sqlite3_free(text);
-    struct table *table = code == SQLITE_OK ? calloc(1, sizeof(*table)) : NULL;
-    if (table == NULL)
-        return code == SQLITE_OK ? SQLITE_NOMEM : code;
+    if (code != SQLITE_OK)
+        return code;
+    struct table *table = xcalloc(1, sizeof(*table));
     table->traces = context;
     table->sql = sql;
     sqlite3_vtab_config(sql, SQLITE_VTAB_INNOCUOUS);
@@ -130,10 +131,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 
 static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **made)
 {
-    struct cursor *cursor = calloc(1, sizeof(*cursor));
+    struct cursor *cursor = xcalloc(1, sizeof(*cursor));
     (void)base;
-    if (cursor == NULL)
-        return SQLITE_NOMEM;
     *made = &cursor->base;
     return SQLITE_OK;
 }
@@ -207,7 +206,7 @@ static int build_stored(struct cursor *cursor, int64_t upid, int64_t ts, const c
     struct exported_trace *stored = &cursor->stored;
     int code = exported_trace_read(sql, upid, ts, stored);
     if (code == 0 && stored->dumps > 0)
-        code = flamegraph_build_of(&stored->profile, stored->sums, focus, &cursor->flamegraph);
+        flamegraph_build_of(&stored->profile, stored->sums, focus, &cursor->flamegraph);
     if (code == -EIO)
         return refuse(&cursor->base, sqlite3_errmsg(sql));
     if (code == -EBADMSG)
@@ -237,8 +236,8 @@ static int build(struct cursor *cursor)
         int64_t row = upid - trace->bases.process;
         if (row < 0 || row >= (int64_t)trace->process_count)
             continue;
-        int code = flamegraph_build(trace, (uint32_t)row, ts, focus, &cursor->flamegraph);
-        return code < 0 ? SQLITE_NOMEM : SQLITE_OK;
+        flamegraph_build(trace, (uint32_t)row, ts, focus, &cursor->flamegraph);
+        break;
     }
     return SQLITE_OK;
 }

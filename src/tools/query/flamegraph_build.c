@@ -2,11 +2,11 @@
 /* Builds the tree of a flame graph from the samples of one process up to a moment. */
 #include "tools/query/flamegraph_build.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/intern.h"
+#include "util/xmalloc.h"
 
 /* --- the tree --- */
 
@@ -16,7 +16,7 @@ struct tree_build {
     struct intern_table ids; /* of parent, name and mapping */
 };
 
-/* Return the node with this parent and name; PROFILE_NONE: no memory. */
+/* Return the node with this parent and name. */
 static uint32_t find_node(struct tree_build *build, const struct flame_node *wanted)
 {
     /* Equal strings of a profile are the same pointer. */
@@ -24,24 +24,13 @@ static uint32_t find_node(struct tree_build *build, const struct flame_node *wan
                             (uint64_t)(uintptr_t)wanted->map_name, wanted->is_unnamed};
     struct flamegraph *flamegraph = build->flamegraph;
     bool added;
-    uint64_t id = intern_bytes(&build->ids, key, sizeof(key), &added);
-    if (id == 0)
-        return PROFILE_NONE;
+    uint64_t id = xmalloc_id(intern_bytes(&build->ids, key, sizeof(key), &added));
     if (!added)
         return (uint32_t)(id - 1);
-    if (flamegraph->count == build->capacity) {
-        size_t capacity = build->capacity * 2 + 1024;
-        struct flame_node *grown =
-            reallocarray(flamegraph->nodes, capacity, sizeof(*flamegraph->nodes));
-        if (grown == NULL)
-            return PROFILE_NONE;
-        flamegraph->nodes = grown;
-        build->capacity = capacity;
-    }
-    struct flame_node *node = &flamegraph->nodes[flamegraph->count];
-    *node = *wanted;
-    node->depth = wanted->parent == PROFILE_NONE ? 0 : flamegraph->nodes[wanted->parent].depth + 1;
-    return (uint32_t)flamegraph->count++;
+    XARRAY_ADD(&flamegraph->nodes, &flamegraph->count, &build->capacity, *wanted);
+    if (wanted->parent != PROFILE_NONE)
+        flamegraph->nodes[id - 1].depth = flamegraph->nodes[wanted->parent].depth + 1;
+    return (uint32_t)(id - 1);
 }
 
 /* Return a callsite's innermost node: one for each line of its frame's symbols, outermost first. */
@@ -66,8 +55,6 @@ static uint32_t place_callsite(struct tree_build *build, const struct profile *p
         node.line = line->line;
         node.has_line = line->has_line;
         node.parent = find_node(build, &node);
-        if (node.parent == PROFILE_NONE)
-            return PROFILE_NONE;
     }
     return node.parent;
 }
@@ -88,24 +75,19 @@ static void add_counters(struct flame_figures *sum, const struct query_counters 
     sum->alloc_count += counters->allocated_count;
 }
 
-static int build_tree(const struct profile *profile, const struct query_counters *sums,
-                      struct flamegraph *flamegraph)
+static void build_tree(const struct profile *profile, const struct query_counters *sums,
+                       struct flamegraph *flamegraph)
 {
     struct tree_build build = {.flamegraph = flamegraph};
-    uint32_t *nodes = malloc((profile->callsite_count + 1) * sizeof(*nodes));
-    int code = nodes == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < profile->callsite_count && code == 0; i++) {
+    uint32_t *nodes = xreallocarray(NULL, profile->callsite_count + 1, sizeof(*nodes));
+    for (size_t i = 0; i < profile->callsite_count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
         uint32_t parent = callsite->parent == PROFILE_NONE ? PROFILE_NONE : nodes[callsite->parent];
         nodes[i] = place_callsite(&build, profile, &profile->frames[callsite->frame], parent);
-        if (nodes[i] == PROFILE_NONE)
-            code = -ENOMEM;
-        else
-            add_counters(&flamegraph->nodes[nodes[i]].self, &sums[i]);
+        add_counters(&flamegraph->nodes[nodes[i]].self, &sums[i]);
     }
     free(nodes);
     intern_free(&build.ids);
-    return code;
 }
 
 static void sum_up(struct flamegraph *flamegraph)
@@ -123,16 +105,11 @@ static void sum_up(struct flamegraph *flamegraph)
 enum focus { AWAY, INSIDE, TOWARDS };
 
 /* Keep the nodes whose name contains `focus`, all below them, and the callers that lead to them. */
-static int apply_focus(struct flamegraph *flamegraph, const char *focus)
+static void apply_focus(struct flamegraph *flamegraph, const char *focus)
 {
-    uint8_t *states = calloc(flamegraph->count + 1, 1);
-    uint32_t *now = calloc(flamegraph->count + 1, sizeof(*now));
+    uint8_t *states = xcalloc(flamegraph->count + 1, 1);
+    uint32_t *now = xcalloc(flamegraph->count + 1, sizeof(*now));
     size_t kept = 0;
-    if (states == NULL || now == NULL) {
-        free(states);
-        free(now);
-        return -ENOMEM;
-    }
     for (size_t i = 0; i < flamegraph->count; i++) {
         uint32_t parent = flamegraph->nodes[i].parent;
         if (strcasestr(flamegraph->nodes[i].name, focus) != NULL) {
@@ -157,7 +134,6 @@ static int apply_focus(struct flamegraph *flamegraph, const char *focus)
     flamegraph->count = kept;
     free(states);
     free(now);
-    return 0;
 }
 
 /* Return whether any sum would be a row of heap_profile_allocation. */
@@ -170,33 +146,26 @@ static bool has_rows(const struct profile *profile, const struct query_counters 
     return false;
 }
 
-int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
-                        const char *focus, struct flamegraph *flamegraph)
+void flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
+                         const char *focus, struct flamegraph *flamegraph)
 {
     *flamegraph = (struct flamegraph){0};
     if (!has_rows(profile, sums))
-        return 0;
-    int code = build_tree(profile, sums, flamegraph);
-    if (code == 0 && focus != NULL && *focus != '\0')
-        code = apply_focus(flamegraph, focus);
-    if (code < 0)
-        flamegraph_free(flamegraph);
-    else
-        sum_up(flamegraph);
-    return code;
+        return;
+    build_tree(profile, sums, flamegraph);
+    if (focus != NULL && *focus != '\0')
+        apply_focus(flamegraph, focus);
+    sum_up(flamegraph);
 }
 
-int flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
-                     const char *focus, struct flamegraph *flamegraph)
+void flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
+                      const char *focus, struct flamegraph *flamegraph)
 {
     struct query_counters *sums = NULL;
     *flamegraph = (struct flamegraph){0};
-    int64_t dumps = query_trace_sum(trace, process, boottime_ns, &sums);
-    int code = dumps < 0 ? (int)dumps : 0;
-    if (dumps > 0)
-        code = flamegraph_build_of(trace->profile, sums, focus, flamegraph);
+    if (query_trace_sum(trace, process, boottime_ns, &sums) > 0)
+        flamegraph_build_of(trace->profile, sums, focus, flamegraph);
     free(sums);
-    return code;
 }
 
 void flamegraph_free(struct flamegraph *flamegraph)

@@ -30,12 +30,12 @@ struct flamegraph {
 
 /* Build the tree of the process in this row, with all its dumps up to a time. With `focus`, keep
  * only nodes whose name contains it, in upper or lower case, and their callees and callers. If the
- * process has no samples by then, the tree has no nodes. Return 0 or -ENOMEM. */
-int flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
-                     const char *focus, struct flamegraph *flamegraph);
+ * process has no samples by then, the tree has no nodes. */
+void flamegraph_build(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
+                      const char *focus, struct flamegraph *flamegraph);
 /* Do the same from given sums, by callsite. */
-int flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
-                        const char *focus, struct flamegraph *flamegraph);
+void flamegraph_build_of(const struct profile *profile, const struct query_counters *sums,
+                         const char *focus, struct flamegraph *flamegraph);
 void flamegraph_free(struct flamegraph *flamegraph);
 
 #endif

@@ -5,11 +5,11 @@
  * of that time, it is 1 ns after the previous dump, or the start of the trace. A row's id is the
  * number of the dump's first row in heap_profile_allocation; each trace counts from 0.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/query/query_table.h"
+#include "util/xmalloc.h"
 
 /* Return the sum. Figures of a hostile trace may overflow, and then wrap around. */
 static int64_t add(int64_t sum, int64_t more)
@@ -92,13 +92,10 @@ static void place(struct query_trace *trace)
     }
 }
 
-static int make_intervals(struct query_trace *trace)
+static void make_intervals(struct query_trace *trace)
 {
-    if (query_trace_need_allocations(trace) < 0)
-        return -ENOMEM;
-    trace->intervals = calloc(trace->dump_count + 1, sizeof(*trace->intervals));
-    if (trace->intervals == NULL)
-        return -ENOMEM;
+    query_trace_need_allocations(trace);
+    trace->intervals = xcalloc(trace->dump_count + 1, sizeof(*trace->intervals));
     for (size_t i = 0; i < trace->dump_count; i++) {
         size_t first = trace->allocation_firsts[i], end = trace->allocation_firsts[i + 1];
         const struct profile_dump *dump = query_trace_dump(trace, i);
@@ -116,13 +113,12 @@ static int make_intervals(struct query_trace *trace)
         sum_rows(trace, first, end, interval);
     }
     place(trace);
-    return 0;
 }
 
 static size_t interval_count(struct query_trace *trace)
 {
-    if (trace->intervals == NULL && make_intervals(trace) < 0)
-        trace->error = -ENOMEM;
+    if (trace->intervals == NULL)
+        make_intervals(trace);
     return trace->interval_count;
 }
 

@@ -3,11 +3,11 @@
  * Computes the changes between dumps (query_trace.h). It walks through each heap's dumps in order,
  * and compares each callsite's counters with its previous ones.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/query/query_trace.h"
+#include "util/xmalloc.h"
 
 /* --- counters --- */
 
@@ -99,8 +99,8 @@ typedef void walk_function(struct walk *walk, size_t dump, const struct profile_
 
 static bool *find_unplaced(const struct profile *profile)
 {
-    bool *unplaced = calloc(profile->callsite_count + 1, sizeof(*unplaced));
-    for (size_t i = 0; unplaced != NULL && i < profile->callsite_count; i++) {
+    bool *unplaced = xcalloc(profile->callsite_count + 1, sizeof(*unplaced));
+    for (size_t i = 0; i < profile->callsite_count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
         unplaced[i] = profile->frames[callsite->frame].mapping == PROFILE_NONE ||
                       (callsite->parent != PROFILE_NONE && unplaced[callsite->parent]);
@@ -108,14 +108,13 @@ static bool *find_unplaced(const struct profile *profile)
     return unplaced;
 }
 
-static int walk_begin(struct walk *walk, struct query_trace *trace)
+static void walk_begin(struct walk *walk, struct query_trace *trace)
 {
     *walk = (struct walk){
         .trace = trace,
-        .last = calloc(trace->profile->callsite_count + 1, sizeof(*walk->last)),
+        .last = xcalloc(trace->profile->callsite_count + 1, sizeof(*walk->last)),
         .unplaced = find_unplaced(trace->profile),
     };
-    return walk->last == NULL || walk->unplaced == NULL ? -ENOMEM : 0;
 }
 
 static void walk_end(struct walk *walk)
@@ -198,42 +197,34 @@ static void close_gaps(struct query_trace *trace)
         first += count;
     }
     trace->allocation_firsts[trace->dump_count] = trace->allocation_count = first;
-    struct query_allocation *fitted =
-        reallocarray(trace->allocations, first + 1, sizeof(*trace->allocations));
-    trace->allocations = fitted != NULL ? fitted : trace->allocations;
+    trace->allocations = xreallocarray(trace->allocations, first + 1, sizeof(*trace->allocations));
 }
 
-static int fill_allocations(struct query_trace *trace)
+static void fill_allocations(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
     struct walk walk;
     size_t most = 2 * trace->sample_firsts[trace->dump_count];
-    int code = walk_begin(&walk, trace);
-    trace->allocation_firsts = calloc(trace->dump_count + 1, sizeof(*trace->allocation_firsts));
-    for (size_t i = 0; i < trace->dump_count && trace->allocation_firsts != NULL; i++)
+    walk_begin(&walk, trace);
+    trace->allocation_firsts = xcalloc(trace->dump_count + 1, sizeof(*trace->allocation_firsts));
+    for (size_t i = 0; i < trace->dump_count; i++)
         trace->allocation_firsts[i] = 2 * trace->sample_firsts[i];
-    trace->allocations = reallocarray(NULL, most + 1, sizeof(*trace->allocations));
-    if (trace->allocation_firsts == NULL || trace->allocations == NULL)
-        code = -ENOMEM;
-    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+    trace->allocations = xreallocarray(NULL, most + 1, sizeof(*trace->allocations));
+    for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++)
             walk_dump(&walk, heap->dumps[j].order, take_row);
         forget_heap(&walk, heap);
     }
-    if (code == 0)
-        close_gaps(trace);
+    close_gaps(trace);
     walk_end(&walk);
-    return code;
 }
 
-int query_trace_need_allocations(struct query_trace *trace)
+void query_trace_need_allocations(struct query_trace *trace)
 {
-    if (!trace->has_allocations) {
-        trace->has_allocations = true;
-        trace->error = fill_allocations(trace);
-    }
-    return trace->error;
+    if (!trace->has_allocations)
+        fill_allocations(trace);
+    trace->has_allocations = true;
 }
 
 /* --- totals --- */
@@ -248,15 +239,13 @@ static void take_total(struct walk *walk, size_t dump, const struct profile_samp
         trace_figures_subtract(total, &before->figures);
 }
 
-static int fill_totals(struct query_trace *trace)
+static void fill_totals(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
     struct walk walk;
-    int code = walk_begin(&walk, trace);
-    trace->totals = calloc(trace->dump_count + 1, sizeof(*trace->totals));
-    if (trace->totals == NULL)
-        code = -ENOMEM;
-    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+    walk_begin(&walk, trace);
+    trace->totals = xcalloc(trace->dump_count + 1, sizeof(*trace->totals));
+    for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {
             /* Our own checkpoint is a separate sequence, and repeats all figures. */
@@ -271,16 +260,13 @@ static int fill_totals(struct query_trace *trace)
         forget_heap(&walk, heap);
     }
     walk_end(&walk);
-    return code;
 }
 
-int query_trace_need_totals(struct query_trace *trace)
+void query_trace_need_totals(struct query_trace *trace)
 {
-    if (!trace->has_totals) {
-        trace->has_totals = true;
-        trace->error = fill_totals(trace);
-    }
-    return trace->error;
+    if (!trace->has_totals)
+        fill_totals(trace);
+    trace->has_totals = true;
 }
 
 /* --- sums of callsites --- */
@@ -309,19 +295,15 @@ static void add_last(struct walk *walk, const struct profile_heap *heap,
     }
 }
 
-int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
-                        struct query_counters **sums)
+size_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
+                       struct query_counters **sums)
 {
     const struct profile *profile = trace->profile;
     struct walk walk;
-    int64_t dumps = 0;
-    *sums = calloc(profile->callsite_count + 1, sizeof(**sums));
-    if (walk_begin(&walk, trace) < 0 || *sums == NULL) {
-        free(*sums);
-        *sums = NULL;
-        dumps = -ENOMEM;
-    }
-    for (size_t i = 0; i < profile->heap_count && *sums != NULL; i++) {
+    size_t dumps = 0;
+    *sums = xcalloc(profile->callsite_count + 1, sizeof(**sums));
+    walk_begin(&walk, trace);
+    for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         if (process != PROFILE_NONE && trace->process_rows[heap->process] != process)
             continue;
@@ -339,12 +321,12 @@ int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boo
 
 /* --- malformed samples --- */
 
-int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed)
+void query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed)
 {
     const struct profile *profile = trace->profile;
     struct walk walk;
-    int code = walk_begin(&walk, trace);
-    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+    walk_begin(&walk, trace);
+    for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         walk.malformed = &malformed[trace->process_rows[heap->process]];
         for (size_t j = 0; j < heap->dump_count; j++)
@@ -352,5 +334,4 @@ int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed)
         forget_heap(&walk, heap);
     }
     walk_end(&walk);
-    return code;
 }

@@ -5,7 +5,6 @@
  * follow: losses, by the table of losses, figures that disagree, memory in no heap, and damaged
  * packets.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "profile/partial.h"
 #include "tools/query/query_trace.h"
 #include "util/id_map.h"
+#include "util/xmalloc.h"
 
 /* Add a row for the whole trace. */
 static void add_single(struct query_trace *trace, const char *name, const char *severity,
@@ -62,13 +62,12 @@ static int compare_indexes(const void *left, const void *right)
 }
 
 /* Add a row for each pid that has the value, in the order of pids. */
-static int add_by_process(struct query_trace *trace, const struct process_stat *stat)
+static void add_by_process(struct query_trace *trace, const struct process_stat *stat)
 {
     const struct profile *profile = trace->profile;
     struct id_map rows = {0};
     size_t first = trace->stat_count;
-    int code = 0;
-    for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
+    for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         int32_t pid = profile->processes[heap->process].pid;
         int64_t value;
@@ -82,13 +81,12 @@ static int add_by_process(struct query_trace *trace, const struct process_stat *
                 .severity = stat->severity,
                 .indexed = true,
                 .index = pid};
-            code = id_map_set(&rows, (uint32_t)pid, row);
+            xmalloc_code(id_map_set(&rows, (uint32_t)pid, row));
         }
         trace->stats[row].value = combine(stat->combining, trace->stats[row].value, value);
     }
     id_map_free(&rows);
     qsort(trace->stats + first, trace->stat_count - first, sizeof(*trace->stats), compare_indexes);
-    return code;
 }
 
 #define OF_SUMS(name, member)                                                                      \
@@ -204,69 +202,49 @@ static uint64_t count_lost_trials(const struct profile *profile)
     return count;
 }
 
-static int add_all(struct query_trace *trace, const struct process_stat *stats, size_t count)
+static void add_all(struct query_trace *trace, const struct process_stat *stats, size_t count)
 {
-    int code = 0;
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = add_by_process(trace, &stats[i]);
-    return code;
+    for (size_t i = 0; i < count; i++)
+        add_by_process(trace, &stats[i]);
 }
 
 /* Add the losses. Each heap of a process repeats its process's losses, so take the greatest. */
-static int add_losses(struct query_trace *trace)
+static void add_losses(struct query_trace *trace)
 {
-    int code = 0;
-    for (enum trace_loss_id id = 0; id < LOST_COUNT && code == 0; id++) {
+    for (enum trace_loss_id id = 0; id < LOST_COUNT; id++) {
         const struct trace_loss *loss = &trace_losses[id];
         const struct process_stat stat = {.severity = loss->effects != 0 ? "data_loss" : "info",
                                           .combining = GREATEST,
                                           .loss = id};
-        code = add_by_process(trace, &stat);
+        add_by_process(trace, &stat);
     }
-    return code;
 }
 
-static int fill_stats(struct query_trace *trace)
+static void fill_stats(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
-    uint64_t *malformed = calloc(trace->process_count, sizeof(*malformed));
+    uint64_t *malformed = xcalloc(trace->process_count, sizeof(*malformed));
     trace->stats =
-        calloc(BY_PROCESS_COUNT * profile->heap_count + trace->process_count + SINGLE_COUNT,
-               sizeof(*trace->stats));
-    int code = malformed == NULL || trace->stats == NULL ? -ENOMEM : 0;
-    if (code == 0)
-        code = query_trace_count_malformed(trace, malformed);
-    if (code == 0)
-        code = add_all(trace, before_malformed, LENGTH(before_malformed));
-    if (code == 0) {
-        add_malformed(trace, malformed);
-        add_single(trace, "heapprofd_missing_packet", "error", profile->missing_packets);
-        code = add_by_process(trace, &rejected);
-    }
-    if (code == 0) {
-        add_single(trace, "heapprofd_non_finalized_profile", "error", profile->unfinished_dumps);
-        code = add_all(trace, at_the_end, LENGTH(at_the_end));
-    }
-    if (code == 0)
-        add_single(trace, "symbolization_tmp_build_id_not_found", "error",
-                   count_lost_trials(profile));
-    if (code == 0)
-        code = add_losses(trace);
-    if (code == 0)
-        code = add_by_process(trace, &disagreements);
-    if (code == 0)
-        code = add_by_process(trace, &unexplained);
-    if (code == 0)
-        add_single(trace, "hp_damaged_packet", "error", profile->damaged_packets);
+        xcalloc(BY_PROCESS_COUNT * profile->heap_count + trace->process_count + SINGLE_COUNT,
+                sizeof(*trace->stats));
+    query_trace_count_malformed(trace, malformed);
+    add_all(trace, before_malformed, LENGTH(before_malformed));
+    add_malformed(trace, malformed);
+    add_single(trace, "heapprofd_missing_packet", "error", profile->missing_packets);
+    add_by_process(trace, &rejected);
+    add_single(trace, "heapprofd_non_finalized_profile", "error", profile->unfinished_dumps);
+    add_all(trace, at_the_end, LENGTH(at_the_end));
+    add_single(trace, "symbolization_tmp_build_id_not_found", "error", count_lost_trials(profile));
+    add_losses(trace);
+    add_by_process(trace, &disagreements);
+    add_by_process(trace, &unexplained);
+    add_single(trace, "hp_damaged_packet", "error", profile->damaged_packets);
     free(malformed);
-    return code;
 }
 
-int query_trace_need_stats(struct query_trace *trace)
+void query_trace_need_stats(struct query_trace *trace)
 {
-    if (!trace->has_stats) {
-        trace->has_stats = true;
-        trace->error = fill_stats(trace);
-    }
-    return trace->error;
+    if (!trace->has_stats)
+        fill_stats(trace);
+    trace->has_stats = true;
 }

@@ -2,10 +2,10 @@
 /* SQLite's virtual tables over the tables of query_table.h, and how they find rows. */
 #include "tools/query/query_table.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "util/sorted_search.h"
+#include "util/xmalloc.h"
 
 /* The rows of one trace in the order of one column. */
 struct column_order {
@@ -146,16 +146,11 @@ static int connect_table(sqlite3 *sql, void *context, int argc, const char *cons
     sqlite3_free(text);
     if (code != SQLITE_OK)
         return code;
-    struct table *table = calloc(1, sizeof(*table));
-    if (table == NULL)
-        return SQLITE_NOMEM;
+    struct table *table = xcalloc(1, sizeof(*table));
     table->about = about;
     table->traces = module->traces;
-    table->orders = calloc(module->traces->count * about->column_count + 1, sizeof(*table->orders));
-    if (table->orders == NULL) {
-        free(table);
-        return SQLITE_NOMEM;
-    }
+    table->orders =
+        xcalloc(module->traces->count * about->column_count + 1, sizeof(*table->orders));
     sqlite3_vtab_config(sql, SQLITE_VTAB_INNOCUOUS);
     *made = &table->base;
     return SQLITE_OK;
@@ -251,10 +246,8 @@ static int best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 
 static int open_cursor(sqlite3_vtab *base, sqlite3_vtab_cursor **made)
 {
-    struct cursor *cursor = calloc(1, sizeof(*cursor));
+    struct cursor *cursor = xcalloc(1, sizeof(*cursor));
     (void)base;
-    if (cursor == NULL)
-        return SQLITE_NOMEM;
     *made = &cursor->base;
     return SQLITE_OK;
 }
@@ -280,19 +273,15 @@ static int compare_rows(const void *left_pointer, const void *right_pointer)
     return left->row < right->row ? -1 : left->row > right->row;
 }
 
-static int make_order(const struct query_table *about, struct query_trace *trace, unsigned column,
-                      struct column_order *order)
+static void make_order(const struct query_table *about, struct query_trace *trace, unsigned column,
+                       struct column_order *order)
 {
     size_t count = about->count(trace);
     struct query_row row = {0};
-    struct keyed_row *keyed = calloc(count + 1, sizeof(*keyed));
+    struct keyed_row *keyed = xcalloc(count + 1, sizeof(*keyed));
     bool sorted = true;
-    order->values = calloc(count + 1, sizeof(*order->values));
-    order->rows = calloc(count + 1, sizeof(*order->rows));
-    if (keyed == NULL || order->values == NULL || order->rows == NULL) {
-        free(keyed);
-        return -ENOMEM;
-    }
+    order->values = xcalloc(count + 1, sizeof(*order->values));
+    order->rows = xcalloc(count + 1, sizeof(*order->rows));
     for (size_t i = 0; i < count; i++) {
         find_row(about, trace, i, &row);
         struct query_value value = value_of(&about->columns[column], &row);
@@ -309,7 +298,6 @@ static int make_order(const struct query_table *about, struct query_trace *trace
     }
     order->made = true;
     free(keyed);
-    return 0;
 }
 
 static size_t first_not_below(const struct column_order *order, int64_t value)
@@ -340,33 +328,30 @@ static bool enter_dump(const struct query_table *about, struct query_trace *trac
 }
 
 /* Set the cursor to the rows of its trace. */
-static int enter_trace(struct table *table, struct cursor *cursor)
+static void enter_trace(struct table *table, struct cursor *cursor)
 {
     const struct query_table *about = table->about;
     struct query_trace *trace = &table->traces->items[cursor->trace];
     cursor->at = 0;
     cursor->end = about->count(trace);
-    if (trace->error < 0)
-        return SQLITE_NOMEM;
     cursor->dump = 0;
     if (cursor->by_dump)
         enter_dump(about, trace, cursor);
     if (!cursor->by_column)
-        return SQLITE_OK;
+        return;
     struct column_order *order =
         &table->orders[cursor->trace * about->column_count + cursor->column];
-    if (!order->made && make_order(about, trace, cursor->column, order) < 0)
-        return SQLITE_NOMEM;
+    if (!order->made)
+        make_order(about, trace, cursor->column, order);
     cursor->order = order;
     cursor->at = first_not_below(order, cursor->wanted);
     cursor->end = cursor->at;
     while (cursor->end < order->count && order->values[cursor->end] == cursor->wanted)
         cursor->end++;
-    return SQLITE_OK;
 }
 
 /* Skip dumps and traces without further rows. */
-static int skip_empty(struct table *table, struct cursor *cursor)
+static void skip_empty(struct table *table, struct cursor *cursor)
 {
     while (cursor->at >= cursor->end) {
         if (cursor->by_dump &&
@@ -376,18 +361,16 @@ static int skip_empty(struct table *table, struct cursor *cursor)
             break;
         cursor->first_row += (int64_t)table->about->count(&table->traces->items[cursor->trace]);
         cursor->trace++;
-        int code = enter_trace(table, cursor);
-        if (code != SQLITE_OK)
-            return code;
+        enter_trace(table, cursor);
     }
-    return SQLITE_OK;
 }
 
 static int next_row(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
     cursor->at++;
-    return skip_empty((struct table *)base->pVtab, cursor);
+    skip_empty((struct table *)base->pVtab, cursor);
+    return SQLITE_OK;
 }
 
 static int at_end(sqlite3_vtab_cursor *base)
@@ -416,24 +399,21 @@ static bool take_integer(sqlite3_value *value, int64_t *integer)
 }
 
 /* Set the cursor to the row with this id. */
-static int enter_row(struct table *table, struct cursor *cursor, int64_t id)
+static void enter_row(struct table *table, struct cursor *cursor, int64_t id)
 {
     for (; cursor->trace <= cursor->last_trace; cursor->trace++) {
-        int code = enter_trace(table, cursor);
-        if (code != SQLITE_OK)
-            return code;
+        enter_trace(table, cursor);
         int64_t row = id - cursor->first_row;
         if (row >= 0 && row < (int64_t)cursor->end) {
             cursor->at = (size_t)row;
             cursor->end = cursor->at + 1;
             cursor->last_trace = cursor->trace;
-            return SQLITE_OK;
+            return;
         }
         cursor->first_row += (int64_t)cursor->end;
     }
     cursor->at = cursor->end = 0;
     cursor->trace = cursor->last_trace;
-    return SQLITE_OK;
 }
 
 static int filter_rows(sqlite3_vtab_cursor *base, int how, const char *unused, int argc,
@@ -458,14 +438,17 @@ static int filter_rows(sqlite3_vtab_cursor *base, int how, const char *unused, i
             cursor->first_row += (int64_t)table->about->count(&table->traces->items[cursor->trace]);
         cursor->last_trace = cursor->trace;
     }
-    if ((how & FIND_MASK) == FIND_ID)
-        return enter_row(table, cursor, wanted);
+    if ((how & FIND_MASK) == FIND_ID) {
+        enter_row(table, cursor, wanted);
+        return SQLITE_OK;
+    }
     cursor->by_column = (how & FIND_MASK) == FIND_COLUMN;
     cursor->by_dump = (how & FIND_MASK) == FIND_DUMPS;
     cursor->column = (unsigned)how >> COLUMN_SHIFT;
     cursor->wanted = wanted;
-    int code = enter_trace(table, cursor);
-    return code != SQLITE_OK ? code : skip_empty(table, cursor);
+    enter_trace(table, cursor);
+    skip_empty(table, cursor);
+    return SQLITE_OK;
 }
 
 static size_t current_row(const struct cursor *cursor)
@@ -517,9 +500,7 @@ static const sqlite3_module module_functions = {
 
 int query_table_register(sqlite3 *sql, const struct query_table *about, struct query_traces *traces)
 {
-    struct module_context *context = malloc(sizeof(*context));
-    if (context == NULL)
-        return SQLITE_NOMEM;
+    struct module_context *context = xmalloc(sizeof(*context));
     *context = (struct module_context){about, traces};
     return sqlite3_create_module_v2(sql, about->name, &module_functions, context, free);
 }

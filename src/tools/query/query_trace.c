@@ -2,11 +2,10 @@
 /* Numbers the processes, threads and dumps of a trace as Perfetto does. */
 #include "tools/query/query_trace.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "util/id_map.h"
+#include "util/xmalloc.h"
 
 /* --- processes and threads --- */
 
@@ -24,8 +23,7 @@ static uint64_t thread_key(int32_t pid, int32_t tid)
 
 static void set_thread(struct filling *filling, int32_t pid, int32_t tid, uint32_t row)
 {
-    if (id_map_set(&filling->threads, thread_key(pid, tid), row) < 0)
-        filling->trace->error = -ENOMEM;
+    xmalloc_code(id_map_set(&filling->threads, thread_key(pid, tid), row));
 }
 
 /* Add a thread of a process, or of an unknown one (PROFILE_NONE). One whose process was unknown so
@@ -62,8 +60,7 @@ static uint32_t meet_process(struct filling *filling, int32_t pid)
     row = (uint32_t)trace->process_count;
     trace->processes[trace->process_count++] =
         (struct query_process){.pid = pid, .process = PROFILE_NONE, .parent = PROFILE_NONE};
-    if (id_map_set(&filling->processes, (uint32_t)pid, row) < 0)
-        trace->error = -ENOMEM;
+    xmalloc_code(id_map_set(&filling->processes, (uint32_t)pid, row));
     add_thread(filling, row, pid);
     return row;
 }
@@ -96,7 +93,7 @@ static void fill_processes(struct filling *filling)
 {
     const struct profile *profile = filling->trace->profile;
     meet_process(filling, 0);
-    for (size_t i = 0; i < profile->mention_count && filling->trace->error == 0; i++) {
+    for (size_t i = 0; i < profile->mention_count; i++) {
         const struct profile_mention *mention = &profile->mentions[i];
         if (mention->pid == PROFILE_NO_PID && mention->is_thread) {
             add_thread(filling, PROFILE_NONE, mention->tid);
@@ -106,9 +103,9 @@ static void fill_processes(struct filling *filling)
         if (mention->is_thread)
             add_thread(filling, row, mention->tid);
     }
-    for (size_t i = 0; i < profile->process_count && filling->trace->error == 0; i++)
+    for (size_t i = 0; i < profile->process_count; i++)
         describe_process(filling, (uint32_t)i);
-    for (size_t i = 0; i < profile->thread_count && filling->trace->error == 0; i++) {
+    for (size_t i = 0; i < profile->thread_count; i++) {
         const struct profile_thread *thread = &profile->threads[i];
         add_thread(filling, meet_process(filling, thread->pid), thread->tid);
         uint32_t row = id_map_find(&filling->threads, thread_key(thread->pid, thread->tid));
@@ -137,8 +134,7 @@ static void fill_lifetimes(struct query_trace *trace)
     const struct profile *profile = trace->profile;
     struct id_map rows = {0};
     for (size_t i = 1; i < trace->thread_count && profile->lifetime_count > 0; i++)
-        if (id_map_set(&rows, (uint32_t)trace->threads[i].tid, (uint32_t)i) < 0)
-            trace->error = -ENOMEM;
+        xmalloc_code(id_map_set(&rows, (uint32_t)trace->threads[i].tid, (uint32_t)i));
     for (size_t i = 0; i < profile->lifetime_count; i++) {
         uint32_t row = id_map_find(&rows, (uint32_t)profile->lifetimes[i].tid);
         if (row != ID_MAP_NONE)
@@ -148,12 +144,10 @@ static void fill_lifetimes(struct query_trace *trace)
 }
 
 /* Find the processes and threads of stack samples. */
-static int fill_stack_tasks(struct filling *filling)
+static void fill_stack_tasks(struct filling *filling)
 {
     struct query_trace *trace = filling->trace;
-    trace->stack_tasks = calloc(trace->stacks->task_count + 1, sizeof(*trace->stack_tasks));
-    if (trace->stack_tasks == NULL)
-        return -ENOMEM;
+    trace->stack_tasks = xcalloc(trace->stacks->task_count + 1, sizeof(*trace->stack_tasks));
     for (size_t i = 0; i < trace->stacks->task_count; i++) {
         const struct profile_stack_task *task = &trace->stacks->tasks[i];
         trace->stack_tasks[i] = (struct query_stack_task){PROFILE_NONE, PROFILE_NONE};
@@ -163,26 +157,22 @@ static int fill_stack_tasks(struct filling *filling)
             trace->stack_tasks[i].thread =
                 id_map_find(&filling->threads, thread_key(task->pid, task->tid));
     }
-    return trace->error;
 }
 
-static int make_processes(struct query_trace *trace)
+static void make_processes(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
     struct filling filling = {.trace = trace};
     size_t most = 1 + 2 * profile->process_count + profile->thread_count + profile->mention_count;
-    trace->processes = calloc(most, sizeof(*trace->processes));
-    trace->process_rows = calloc(profile->process_count + 1, sizeof(*trace->process_rows));
+    trace->processes = xcalloc(most, sizeof(*trace->processes));
+    trace->process_rows = xcalloc(profile->process_count + 1, sizeof(*trace->process_rows));
     trace->threads =
-        calloc(most + profile->thread_count + profile->mention_count, sizeof(*trace->threads));
-    if (trace->processes == NULL || trace->process_rows == NULL || trace->threads == NULL)
-        return -ENOMEM;
+        xcalloc(most + profile->thread_count + profile->mention_count, sizeof(*trace->threads));
     fill_processes(&filling);
     fill_lifetimes(trace);
-    int code = fill_stack_tasks(&filling);
+    fill_stack_tasks(&filling);
     id_map_free(&filling.processes);
     id_map_free(&filling.threads);
-    return code;
 }
 
 /* --- dumps --- */
@@ -197,17 +187,15 @@ const struct profile_dump *query_trace_dump(const struct query_trace *trace, siz
     return &query_trace_heap(trace, dump)->dumps[trace->dumps[dump].number];
 }
 
-static int make_dumps(struct query_trace *trace)
+static void make_dumps(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
     size_t count = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         count += profile->heaps[i].dump_count;
-    trace->dumps = calloc(count + 1, sizeof(*trace->dumps));
-    trace->sample_firsts = calloc(count + 1, sizeof(*trace->sample_firsts));
-    trace->part_firsts = calloc(count + 1, sizeof(*trace->part_firsts));
-    if (trace->dumps == NULL || trace->sample_firsts == NULL || trace->part_firsts == NULL)
-        return -ENOMEM;
+    trace->dumps = xcalloc(count + 1, sizeof(*trace->dumps));
+    trace->sample_firsts = xcalloc(count + 1, sizeof(*trace->sample_firsts));
+    trace->part_firsts = xcalloc(count + 1, sizeof(*trace->part_firsts));
     /* Their orders are 0 to count - 1, each once. */
     for (size_t i = 0; i < profile->heap_count; i++) {
         for (size_t j = 0; j < profile->heaps[i].dump_count; j++) {
@@ -222,37 +210,30 @@ static int make_dumps(struct query_trace *trace)
         trace->sample_firsts[i + 1] = trace->sample_firsts[i] + dump->sample_count;
         trace->part_firsts[i + 1] = trace->part_firsts[i] + dump->part_count;
     }
-    return 0;
 }
 
 /* --- counters --- */
 
-static int make_process_tracks(struct query_trace *trace)
+static void make_process_tracks(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
-    trace->process_tracks = calloc(profile->counter_track_count + 1, sizeof(uint32_t));
-    if (trace->process_tracks == NULL)
-        return -ENOMEM;
+    trace->process_tracks = xcalloc(profile->counter_track_count + 1, sizeof(uint32_t));
     for (size_t i = 0; i < profile->counter_track_count; i++)
         if (profile->counter_tracks[i].process != PROFILE_NONE)
             trace->process_tracks[trace->process_track_count++] = (uint32_t)i;
-    return 0;
 }
 
 /* --- the whole --- */
 
-int query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
-                     const struct query_bases *bases)
+void query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
+                      const struct query_bases *bases)
 {
     static const struct profile_stack_samples none;
-    *trace = (struct query_trace){.path = strdup(path), .profile = profile, .bases = *bases};
+    *trace = (struct query_trace){.path = xstrdup(path), .profile = profile, .bases = *bases};
     trace->stacks = profile->stack_samples != NULL ? profile->stack_samples : &none;
-    if (trace->path == NULL || make_processes(trace) < 0 || make_dumps(trace) < 0 ||
-        make_process_tracks(trace) < 0) {
-        query_trace_close(trace);
-        return -ENOMEM;
-    }
-    return 0;
+    make_processes(trace);
+    make_dumps(trace);
+    make_process_tracks(trace);
 }
 
 void query_trace_close(struct query_trace *trace)

@@ -115,12 +115,11 @@ struct query_trace {
     bool has_summary;
     struct query_interval *intervals; /* NULL: not made yet */
     size_t interval_count;
-    int error; /* -ENOMEM: rows are missing */
 };
 
-/* Take over the profile, also on failure. Return 0 or -ENOMEM. */
-int query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
-                     const struct query_bases *bases);
+/* Take over the profile. */
+void query_trace_open(struct query_trace *trace, const char *path, struct profile *profile,
+                      const struct query_bases *bases);
 void query_trace_close(struct query_trace *trace);
 /* Return the bases of the next trace. */
 struct query_bases query_trace_next_bases(const struct query_trace *trace);
@@ -128,20 +127,19 @@ struct query_bases query_trace_next_bases(const struct query_trace *trace);
 const struct profile_heap *query_trace_heap(const struct query_trace *trace, size_t dump);
 const struct profile_dump *query_trace_dump(const struct query_trace *trace, size_t dump);
 
-/* Make the rows of heap_profile_allocation, once. Return 0 or -ENOMEM. */
-int query_trace_need_allocations(struct query_trace *trace);
-/* Make the totals, once. Return 0 or -ENOMEM. */
-int query_trace_need_totals(struct query_trace *trace);
+/* Make the rows of heap_profile_allocation, once. */
+void query_trace_need_allocations(struct query_trace *trace);
+/* Make the totals, once. */
+void query_trace_need_totals(struct query_trace *trace);
 /* Sum up by callsite, for all processes (PROFILE_NONE) or for one, by its row, up to a time. Return
- * the number of dumps, or -ENOMEM. The caller frees *sums. */
-int64_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
-                        struct query_counters **sums);
+ * the number of dumps. The caller frees *sums. */
+size_t query_trace_sum(struct query_trace *trace, uint32_t process, int64_t boottime_ns,
+                       struct query_counters **sums);
 
-/* Add to malformed[row of process] the number of its samples whose counters went down. Return 0 or
- * -ENOMEM. */
-int query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed);
+/* Add to malformed[row of process] the number of its samples whose counters went down. */
+void query_trace_count_malformed(struct query_trace *trace, uint64_t *malformed);
 
-/* Make the rows of stats, once. Return 0 or -ENOMEM. */
-int query_trace_need_stats(struct query_trace *trace);
+/* Make the rows of stats, once. */
+void query_trace_need_stats(struct query_trace *trace);
 
 #endif

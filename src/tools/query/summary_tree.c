@@ -5,11 +5,11 @@
  * of one callsite begin with its innermost line. Nodes without a sample in or below them are left
  * out.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "profile/symbols/demangle.h"
 #include "tools/query/query_table.h"
+#include "util/xmalloc.h"
 
 static uint32_t line_count(const struct profile_frame *frame)
 {
@@ -22,8 +22,8 @@ static const char *plain_name(struct query_trace *trace, size_t slot, const char
 {
     char **known = &trace->summary_names[slot];
     if (*known == NULL)
-        *known = demangle_name(name);
-    return *known == NULL ? name : *known;
+        *known = xmalloc_made(demangle_name(name));
+    return *known;
 }
 
 static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t line,
@@ -47,12 +47,12 @@ static void name_node(struct query_trace *trace, uint32_t frame_index, uint32_t 
     node->has_line = symbol->has_line;
 }
 
-/* Return, by callsite, whether samples are at it or below it. NULL: no memory. */
+/* Return, by callsite, whether samples are at it or below it. */
 static bool *find_reached(struct query_trace *trace, const struct query_counters *sums)
 {
     const struct profile *profile = trace->profile;
-    bool *reached = calloc(profile->callsite_count + 1, sizeof(*reached));
-    for (size_t i = profile->callsite_count; reached != NULL && i-- > 0;) {
+    bool *reached = xcalloc(profile->callsite_count + 1, sizeof(*reached));
+    for (size_t i = profile->callsite_count; i-- > 0;) {
         reached[i] |= sums[i].allocated_bytes != 0 || sums[i].allocated_count != 0;
         if (reached[i] && profile->callsites[i].parent != PROFILE_NONE)
             reached[profile->callsites[i].parent] = true;
@@ -113,41 +113,32 @@ static void fill_nodes(struct query_trace *trace, const struct query_counters *s
     add_up(trace, rows, first_ids, reached);
 }
 
-static int make_summary(struct query_trace *trace)
+static void make_summary(struct query_trace *trace)
 {
     const struct profile *profile = trace->profile;
     struct query_counters *sums = NULL;
     size_t nodes = 0;
-    if (query_trace_sum(trace, PROFILE_NONE, INT64_MAX, &sums) < 0)
-        return -ENOMEM;
+    query_trace_sum(trace, PROFILE_NONE, INT64_MAX, &sums);
     for (size_t i = 0; i < profile->callsite_count; i++)
         nodes += line_count(&profile->frames[profile->callsites[i].frame]);
     bool *reached = find_reached(trace, sums);
-    uint32_t *rows = calloc(profile->callsite_count + 1, sizeof(*rows));
-    int64_t *first_ids = calloc(profile->callsite_count + 1, sizeof(*first_ids));
-    trace->summary = calloc(nodes + 1, sizeof(*trace->summary));
-    trace->summary_names =
-        calloc(profile->frame_count + profile->symbol_line_count + 1, sizeof(char *));
-    int code = -ENOMEM;
-    if (reached != NULL && rows != NULL && first_ids != NULL && trace->summary != NULL &&
-        trace->summary_names != NULL) {
-        trace->summary_name_count = profile->frame_count + profile->symbol_line_count;
-        fill_nodes(trace, sums, reached, rows, first_ids);
-        code = 0;
-    }
+    uint32_t *rows = xcalloc(profile->callsite_count + 1, sizeof(*rows));
+    int64_t *first_ids = xcalloc(profile->callsite_count + 1, sizeof(*first_ids));
+    trace->summary = xcalloc(nodes + 1, sizeof(*trace->summary));
+    trace->summary_name_count = profile->frame_count + profile->symbol_line_count;
+    trace->summary_names = xcalloc(trace->summary_name_count + 1, sizeof(char *));
+    fill_nodes(trace, sums, reached, rows, first_ids);
     free(sums);
     free(reached);
     free(rows);
     free(first_ids);
-    return code;
 }
 
 static size_t summary_count(struct query_trace *trace)
 {
-    if (!trace->has_summary) {
-        trace->has_summary = true;
-        trace->error = make_summary(trace);
-    }
+    if (!trace->has_summary)
+        make_summary(trace);
+    trace->has_summary = true;
     return trace->summary_count;
 }
 

@@ -89,8 +89,7 @@ static struct profile_interval live_interval(const struct query_row *row,
     /* Other dumps with exact totals have all callsites. */
     if (!row->dump->incomplete)
         return estimate_interval(&live, counts, row->heap, row->dump);
-    if (query_trace_need_totals(row->trace) < 0)
-        return (struct profile_interval){NAN, NAN};
+    query_trace_need_totals(row->trace);
     const struct profile_dump whole = whole_dump(row);
     return estimate_interval(&live, counts, row->heap, &whole);
 }
@@ -288,7 +287,8 @@ static struct query_value total_limit(const struct query_row *row, enum export_v
 
 static size_t total_count(struct query_trace *trace)
 {
-    return query_trace_need_totals(trace) < 0 ? 0 : trace->dump_count;
+    query_trace_need_totals(trace);
+    return trace->dump_count;
 }
 
 static size_t estimate_totals(const struct query_trace *trace)

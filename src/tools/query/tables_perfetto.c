@@ -204,7 +204,8 @@ static const struct query_column heap_profile_columns[] = {
 
 static size_t allocation_count(struct query_trace *trace)
 {
-    return query_trace_need_allocations(trace) < 0 ? 0 : trace->allocation_count;
+    query_trace_need_allocations(trace);
+    return trace->allocation_count;
 }
 
 static size_t estimate_allocations(const struct query_trace *trace)
@@ -282,7 +283,8 @@ static const struct query_column smaps_columns[] = {
 
 static size_t stat_count(struct query_trace *trace)
 {
-    return query_trace_need_stats(trace) < 0 ? 0 : trace->stat_count;
+    query_trace_need_stats(trace);
+    return trace->stat_count;
 }
 
 static size_t estimate_stats(const struct query_trace *trace)

@@ -16,6 +16,7 @@
 #include "tools/print/format.h"
 #include "tools/print/wait_notice.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 #define SQL_FILE_BYTES_MAX (1u << 20)
 #define SCHEMA_BYTES_MAX 160 /* ".schema NAME" */
@@ -157,9 +158,9 @@ static char *read_file(const char *path)
 {
     wait_notice_announce_input(path);
     FILE *file = strcmp(path, "-") == 0 ? stdin : open_named(path);
-    char *text = malloc(SQL_FILE_BYTES_MAX + 1);
+    char *text = xmalloc(SQL_FILE_BYTES_MAX + 1);
     size_t length = 0;
-    if (file == NULL || text == NULL) {
+    if (file == NULL) {
         format_printf(stderr, "heap_profile: %s: %s\n", path, strerror(errno));
         free(text);
         text = NULL;

@@ -10,6 +10,7 @@
 #include "util/json.h"
 #include "util/terminal_text.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 /* Number of rows that determine a table's column widths. Longer cells in later rows stick out. */
 #define ROWS_MEASURED 1000
@@ -128,9 +129,8 @@ struct cells {
 static char *clean_text(const char *text)
 {
     size_t room = strlen(text) * (TERMINAL_TEXT_ESCAPE_BYTES - 1) + 1;
-    char *copy = malloc(room);
-    if (copy != NULL)
-        terminal_text_escape(text, false, copy, room);
+    char *copy = xmalloc(room);
+    terminal_text_escape(text, false, copy, room);
     return copy;
 }
 
@@ -139,10 +139,10 @@ static char *cell_text(sqlite3_stmt *statement, int column)
     char number[64];
     switch (sqlite3_column_type(statement, column)) {
     case SQLITE_NULL:
-        return strdup("NULL");
+        return xstrdup("NULL");
     case SQLITE_FLOAT:
         snprintf(number, sizeof(number), "%.15g", sqlite3_column_double(statement, column));
-        return strdup(number);
+        return xstrdup(number);
     default: {
         const char *text = (const char *)sqlite3_column_text(statement, column);
         return clean_text(text == NULL ? "" : text);
@@ -160,16 +160,12 @@ static void print_cell(const char *text, size_t width, bool right, bool last, FI
     fputs(last ? "\n" : "  ", out);
 }
 
-static bool take_row(sqlite3_stmt *statement, int columns, struct cells *cells)
+static void take_row(sqlite3_stmt *statement, int columns, struct cells *cells)
 {
     if (cells->rows == cells->capacity) {
         size_t capacity = cells->capacity * 2 + 16, count = capacity * (size_t)columns;
-        char **texts = reallocarray(cells->texts, count, sizeof(*texts));
-        cells->texts = texts != NULL ? texts : cells->texts;
-        bool *numbers = reallocarray(cells->numbers, count, sizeof(*numbers));
-        cells->numbers = numbers != NULL ? numbers : cells->numbers;
-        if (texts == NULL || numbers == NULL)
-            return false;
+        cells->texts = xreallocarray(cells->texts, count, sizeof(*cells->texts));
+        cells->numbers = xreallocarray(cells->numbers, count, sizeof(*cells->numbers));
         cells->capacity = capacity;
     }
     size_t at = cells->rows * (size_t)columns;
@@ -179,15 +175,13 @@ static bool take_row(sqlite3_stmt *statement, int columns, struct cells *cells)
         cells->texts[at + (size_t)i] = cell_text(statement, i);
     }
     cells->rows++;
-    return true;
 }
 
 static void print_cells(struct cells *cells, int columns, const size_t *widths, FILE *out)
 {
     for (size_t i = 0; i < cells->rows * (size_t)columns; i++) {
         int column = (int)(i % (size_t)columns);
-        const char *text = cells->texts[i] == NULL ? "" : cells->texts[i];
-        print_cell(text, widths[column], cells->numbers[i], column + 1 == columns, out);
+        print_cell(cells->texts[i], widths[column], cells->numbers[i], column + 1 == columns, out);
         free(cells->texts[i]);
     }
     cells->rows = 0;
@@ -199,8 +193,7 @@ static void print_heads(sqlite3_stmt *statement, int columns, const size_t *widt
     for (int i = 0; i < columns; i++) {
         /* Column names are untrusted, too. */
         char *name = clean_text(sqlite3_column_name(statement, i));
-        print_cell(name == NULL ? "" : name, widths[i], cells->rows > 0 && cells->numbers[i],
-                   i + 1 == columns, out);
+        print_cell(name, widths[i], cells->rows > 0 && cells->numbers[i], i + 1 == columns, out);
         free(name);
     }
     for (int i = 0; i < columns; i++) {
@@ -214,19 +207,13 @@ static int print_table(sqlite3_stmt *statement, FILE *out)
 {
     int columns = sqlite3_column_count(statement), code = SQLITE_ROW;
     struct cells cells = {0};
-    size_t *widths = calloc((size_t)columns + 1, sizeof(*widths));
-    if (widths == NULL)
-        return SQLITE_NOMEM;
+    size_t *widths = xcalloc((size_t)columns + 1, sizeof(*widths));
     for (int i = 0; i < columns; i++)
         widths[i] = utf8_count(sqlite3_column_name(statement, i));
-    while (cells.rows < ROWS_MEASURED && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (!take_row(statement, columns, &cells)) {
-            code = SQLITE_NOMEM;
-            break;
-        }
-    }
+    while (cells.rows < ROWS_MEASURED && (code = sqlite3_step(statement)) == SQLITE_ROW)
+        take_row(statement, columns, &cells);
     for (size_t i = 0; i < cells.rows * (size_t)columns; i++) {
-        size_t width = cells.texts[i] == NULL ? 0 : utf8_count(cells.texts[i]);
+        size_t width = utf8_count(cells.texts[i]);
         size_t *widest = &widths[i % (size_t)columns];
         if (width > CELL_WIDTH_MAX)
             width = CELL_WIDTH_MAX;
@@ -235,8 +222,8 @@ static int print_table(sqlite3_stmt *statement, FILE *out)
     print_heads(statement, columns, widths, &cells, out);
     print_cells(&cells, columns, widths, out);
     while (code == SQLITE_ROW && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        if (take_row(statement, columns, &cells))
-            print_cells(&cells, columns, widths, out);
+        take_row(statement, columns, &cells);
+        print_cells(&cells, columns, widths, out);
     }
     free(cells.texts);
     free(cells.numbers);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tools/print/format.h"
+#include "util/xmalloc.h"
 
 #define HISTORY_LINES 1000
 
@@ -212,7 +213,7 @@ static char *next_completion(const char *word, int state)
         sqlite3_bind_text(statement, 1, word, -1, SQLITE_TRANSIENT);
     }
     if (statement != NULL && sqlite3_step(statement) == SQLITE_ROW)
-        return strdup((const char *)sqlite3_column_text(statement, 0));
+        return xstrdup((const char *)sqlite3_column_text(statement, 0));
     sqlite3_finalize(statement);
     statement = NULL;
     return NULL;
@@ -240,15 +241,11 @@ static bool history_path(char path[PATH_MAX])
     return length < PATH_MAX;
 }
 
-/* Append a line to the statement typed so far. NULL: no memory. */
+/* Append a line to the statement typed so far. */
 static char *append_line(char *typed, const char *line)
 {
     size_t before = typed == NULL ? 0 : strlen(typed), more = strlen(line);
-    char *grown = realloc(typed, before + more + 2);
-    if (grown == NULL) {
-        free(typed);
-        return NULL;
-    }
+    char *grown = xreallocarray(typed, before + more + 2, 1);
     memcpy(grown + before, line, more);
     memcpy(grown + before + more, "\n", 2);
     return grown;
@@ -271,8 +268,6 @@ static int take_line(struct query_database *database, enum query_format format, 
         return quits ? 0 : -1;
     }
     *typed = append_line(*typed, line);
-    if (*typed == NULL)
-        return 1;
     if (sqlite3_complete(*typed)) {
         query_run(database, *typed, format);
         fflush(stdout);
@@ -327,7 +322,7 @@ static int run_stream(struct query_database *database, enum query_format format)
             continue;
         }
         typed = append_line(typed, line);
-        if (typed == NULL || !sqlite3_complete(typed))
+        if (!sqlite3_complete(typed))
             continue;
         code = query_run(database, typed, format);
         free(typed);

@@ -42,8 +42,10 @@ static int add(struct query_database *database, const char *path, struct error *
     static const struct profile_read_options reading = {
         .demangling = DEMANGLE_NONE, .as_in_trace = true, .only_regular = true};
     struct profile *profile = import_profile(path, &reading, error);
-    return profile == NULL ? error->code
-                           : query_database_add_profile(database, path, profile, error);
+    if (profile == NULL)
+        return error->code;
+    query_database_add_profile(database, path, profile);
+    return 0;
 }
 
 static int open_database(struct view_sql *sql, struct error *error)
