@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tools/explore/breakdown_state.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 static void add_to_totals(struct breakdown_set *set, const struct sites_entry *entry)
 {
@@ -16,9 +16,7 @@ static void add_to_totals(struct breakdown_set *set, const struct sites_entry *e
 
 struct breakdown *breakdown_new(const struct sites *sites)
 {
-    struct breakdown *breakdown = calloc(1, sizeof(*breakdown));
-    if (breakdown == NULL)
-        return NULL;
+    struct breakdown *breakdown = xcalloc(1, sizeof(*breakdown));
     breakdown->sites = sites;
     breakdown->root.count = sites->entry_count;
     for (size_t i = 0; i < sites->entry_count; i++)
@@ -26,12 +24,9 @@ struct breakdown *breakdown_new(const struct sites *sites)
     for (size_t i = 0; i < SITES_DIMENSIONS; i++)
         if (sites->keys[i].count > breakdown->key_room)
             breakdown->key_room = sites->keys[i].count;
-    breakdown->row_of = calloc(breakdown->key_room + 1, sizeof(*breakdown->row_of));
-    breakdown->seen_by = calloc(breakdown->key_room + 1, sizeof(*breakdown->seen_by));
-    if (breakdown->row_of != NULL && breakdown->seen_by != NULL)
-        return breakdown;
-    breakdown_free(breakdown);
-    return NULL;
+    breakdown->row_of = xcalloc(breakdown->key_room + 1, sizeof(*breakdown->row_of));
+    breakdown->seen_by = xcalloc(breakdown->key_room + 1, sizeof(*breakdown->seen_by));
+    return breakdown;
 }
 
 void breakdown_free(struct breakdown *breakdown)
@@ -116,17 +111,12 @@ int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step)
     if (step.dimension != SITES_FRAME && step_of(breakdown, step.dimension) != NULL)
         return -EEXIST;
     size_t most = breakdown_set_of(breakdown, breakdown->step_count)->count;
-    set.entries = malloc((most + 1) * sizeof(*set.entries));
-    if (set.entries == NULL ||
-        ARRAY_RESERVE(&breakdown->steps, &breakdown->step_capacity, breakdown->step_count, 1) < 0 ||
-        ARRAY_RESERVE(&breakdown->sets, &breakdown->set_capacity, breakdown->step_count, 1) < 0 ||
-        ARRAY_RESERVE(&breakdown->frames, &breakdown->frame_capacity, breakdown->frame_count, 1) <
-            0) {
-        free(set.entries);
-        return -ENOMEM;
-    }
+    set.entries = xreallocarray(NULL, most + 1, sizeof(*set.entries));
+    XARRAY_RESERVE(&breakdown->steps, &breakdown->step_capacity, breakdown->step_count, 1);
+    XARRAY_RESERVE(&breakdown->sets, &breakdown->set_capacity, breakdown->step_count, 1);
     if (step.dimension == SITES_FRAME)
-        breakdown->frames[breakdown->frame_count++] = step.key;
+        XARRAY_ADD(&breakdown->frames, &breakdown->frame_count, &breakdown->frame_capacity,
+                   step.key);
     const struct breakdown_set *all = breakdown_set_of(breakdown, breakdown->step_count);
     for (size_t i = 0; i < all->count; i++) {
         uint32_t index = all->entries == NULL ? (uint32_t)i : all->entries[i];
@@ -135,9 +125,7 @@ int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step)
         set.entries[set.count++] = index;
         add_to_totals(&set, &sites->entries[index]);
     }
-    uint32_t *fitting = realloc(set.entries, (set.count + 1) * sizeof(*set.entries));
-    if (fitting != NULL)
-        set.entries = fitting;
+    set.entries = xreallocarray(set.entries, set.count + 1, sizeof(*set.entries));
     breakdown->steps[breakdown->step_count] = step;
     breakdown->sets[breakdown->step_count++] = set;
     return 0;
@@ -168,37 +156,30 @@ static int enter_all(struct breakdown *breakdown, const struct breakdown_step *s
 int breakdown_go(struct breakdown *breakdown, const struct breakdown_step *steps, size_t count)
 {
     size_t old_count = breakdown->step_count;
-    struct breakdown_step *copies = malloc((count + old_count + 1) * sizeof(*copies));
-    if (copies == NULL)
-        return -ENOMEM;
+    struct breakdown_step *copies = xreallocarray(NULL, count + old_count + 1, sizeof(*copies));
     if (count > 0)
         memcpy(copies, steps, count * sizeof(*copies));
     if (old_count > 0)
         memcpy(copies + count, breakdown->steps, old_count * sizeof(*copies));
     int code = enter_all(breakdown, copies, count);
-    /* The old path needs no more memory than before; if even that fails, go to the root. */
-    if (code < 0 && enter_all(breakdown, copies + count, old_count) < 0)
-        enter_all(breakdown, NULL, 0);
+    if (code < 0)
+        enter_all(breakdown, copies + count, old_count);
     free(copies);
     return code;
 }
 
-int breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode)
+void breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode)
 {
-    enum breakdown_mode old = breakdown->mode;
-    struct breakdown_step *kept = malloc((breakdown->step_count + 1) * sizeof(*kept));
+    struct breakdown_step *kept = xreallocarray(NULL, breakdown->step_count + 1, sizeof(*kept));
     size_t count = 0;
-    if (kept == NULL)
-        return -ENOMEM;
     for (size_t i = 0; i < breakdown->step_count; i++) {
         enum sites_dimension dimension = breakdown->steps[i].dimension;
         if (dimension != SITES_FRAME && dimension != SITES_MODULE)
             kept[count++] = breakdown->steps[i];
     }
-    int code = breakdown_go(breakdown, kept, count);
-    breakdown->mode = code < 0 ? old : mode;
+    breakdown_go(breakdown, kept, count);
+    breakdown->mode = mode;
     free(kept);
-    return code;
 }
 
 /* --- figures --- */

@@ -53,13 +53,13 @@ struct breakdown_rows {
 
 struct breakdown;
 
-/* Return a new breakdown at the root. The sites must outlive it. NULL: no memory. */
+/* Return a new breakdown at the root. The sites must outlive it. */
 struct breakdown *breakdown_new(const struct sites *sites);
 void breakdown_free(struct breakdown *breakdown);
 
 /* Set the mode. A new mode removes steps into frames and modules, which have another meaning in it.
- * Return 0, or -ENOMEM with everything unchanged; so do the functions below. */
-int breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode);
+ */
+void breakdown_set_mode(struct breakdown *breakdown, enum breakdown_mode mode);
 enum breakdown_mode breakdown_mode(const struct breakdown *breakdown);
 void breakdown_set_figure(struct breakdown *breakdown, enum diff_figure figure);
 enum diff_figure breakdown_figure(const struct breakdown *breakdown);
@@ -70,7 +70,7 @@ const struct breakdown_step *breakdown_path(const struct breakdown *breakdown, s
 int breakdown_enter(struct breakdown *breakdown, struct breakdown_step step);
 /* Remove the last step. Return false at the root. */
 bool breakdown_leave(struct breakdown *breakdown);
-/* Replace the path by these steps. */
+/* Replace the path by these steps. Return 0, or -EEXIST with the path unchanged. */
 int breakdown_go(struct breakdown *breakdown, const struct breakdown_step *steps, size_t count);
 
 /* Return the totals after the first `steps` steps of the path. Shares are those of these sums. */
@@ -79,9 +79,9 @@ struct breakdown_row breakdown_total(const struct breakdown *breakdown, size_t s
 struct breakdown_row breakdown_whole(const struct breakdown *breakdown);
 
 /* Make the rows of a dimension that are not empty, in no order. If the path has a step in that
- * dimension, its key is the only row. Return 0 or -ENOMEM. */
-int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
-                   struct breakdown_rows *rows);
+ * dimension, its key is the only row. */
+void breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
+                    struct breakdown_rows *rows);
 void breakdown_rows_free(struct breakdown_rows *rows);
 
 struct sites_value breakdown_aggregate_of(const struct breakdown_row *row, size_t columns,
@@ -114,10 +114,10 @@ struct breakdown_finds {
 };
 
 /* On each stack, find the nearest frame below the path for which wanted() returns true, unless it
- * is one of the path's own rows. Return 0 or -ENOMEM. */
-int breakdown_search(const struct breakdown *breakdown,
-                     bool (*wanted)(void *context, const struct sites_key *key), void *context,
-                     struct breakdown_finds *finds);
+ * is one of the path's own rows. */
+void breakdown_search(const struct breakdown *breakdown,
+                      bool (*wanted)(void *context, const struct sites_key *key), void *context,
+                      struct breakdown_finds *finds);
 void breakdown_finds_free(struct breakdown_finds *finds);
 
 #endif

@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "tools/explore/breakdown_state.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 struct adder {
     struct breakdown *breakdown;
     struct breakdown_rows *rows;
     const struct sites_entry *entry;
     uint32_t number; /* of the entry, from 1, so that each row counts it once */
-    int code;
 };
 
 /* Add the entry to the row of a key. row_of[key] is the row's index + 1; the caller has cleared
@@ -24,10 +23,7 @@ static void add_to_row(struct adder *adder, uint32_t key)
         return;
     breakdown->seen_by[key] = adder->number;
     if (breakdown->row_of[key] == 0) {
-        if (ARRAY_RESERVE(&rows->rows, &rows->capacity, rows->count, 1) < 0) {
-            adder->code = -ENOMEM;
-            return;
-        }
+        XARRAY_RESERVE(&rows->rows, &rows->capacity, rows->count, 1);
         rows->rows[rows->count++] = (struct breakdown_row){.key = key};
         breakdown->row_of[key] = (uint32_t)rows->count;
     }
@@ -88,8 +84,8 @@ static void end_rows(struct breakdown_rows *rows)
     rows->count = kept;
 }
 
-int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
-                   struct breakdown_rows *rows)
+void breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
+                    struct breakdown_rows *rows)
 {
     const struct breakdown_set *set = breakdown_set_of(breakdown, breakdown->step_count);
     struct adder adder = {.breakdown = breakdown, .rows = rows};
@@ -100,7 +96,7 @@ int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
     for (size_t i = 0; dimension != SITES_FRAME && i < breakdown->step_count; i++)
         if (breakdown->steps[i].dimension == dimension)
             within = &breakdown->steps[i];
-    for (size_t i = 0; i < set->count && adder.code == 0; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         adder.entry = breakdown_entry(breakdown->sites, set, i);
         adder.number = (uint32_t)i + 1;
         if (within != NULL)
@@ -109,7 +105,6 @@ int breakdown_rows(struct breakdown *breakdown, enum sites_dimension dimension,
             add_entry(&adder, dimension);
     }
     end_rows(rows);
-    return adder.code;
 }
 
 void breakdown_rows_free(struct breakdown_rows *rows)

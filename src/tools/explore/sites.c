@@ -7,7 +7,7 @@
 
 #include "profile/compare/estimates.h"
 #include "tools/explore/sites_names.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 /* Numbers of a profile's functions and stacks, kept for all of its dumps. */
 struct known {
@@ -26,17 +26,12 @@ struct maker {
     bool seen;                         /* whether any heap of the column was seen */
 };
 
-static int find_function(struct maker *maker, uint32_t frame, uint32_t *key)
+static uint32_t find_function(struct maker *maker, uint32_t frame)
 {
     uint32_t *known = &maker->known->functions[frame];
-    if (*known == 0) {
-        int code = sites_names_function(&maker->names, maker->profile, frame, key);
-        if (code < 0)
-            return code;
-        *known = *key + 1;
-    }
-    *key = *known - 1;
-    return 0;
+    if (*known == 0)
+        *known = sites_names_function(&maker->names, maker->profile, frame) + 1;
+    return *known - 1;
 }
 
 static int add_stack(struct maker *maker, uint32_t callsite)
@@ -44,23 +39,20 @@ static int add_stack(struct maker *maker, uint32_t callsite)
     struct sites *sites = maker->sites;
     const struct profile_callsite *callsites = maker->profile->callsites;
     size_t first = sites->frame_count, length = (size_t)callsites[callsite].depth + 2;
-    if (length > SITES_FRAMES_MAX - first ||
-        ARRAY_RESERVE(&sites->frames, &sites->frame_capacity, first, length) < 0 ||
-        ARRAY_RESERVE(&sites->stacks, &sites->stack_capacity, sites->stack_count, 1) < 0)
-        return -ENOMEM;
+    if (length > SITES_FRAMES_MAX - first)
+        return -E2BIG;
+    XARRAY_RESERVE(&sites->frames, &sites->frame_capacity, first, length);
     uint32_t *frames = &sites->frames[first];
     size_t at = length - 1;
     frames[at] = SITES_SELF;
     while (at > 0 && callsite != PROFILE_NONE) {
-        int code = find_function(maker, callsites[callsite].frame, &frames[--at]);
-        if (code < 0)
-            return code;
+        frames[--at] = find_function(maker, callsites[callsite].frame);
         callsite = callsites[callsite].parent;
     }
     sites->frame_count += length;
-    sites->stacks[sites->stack_count++] =
-        (struct sites_stack){(uint32_t)(first + at), (uint32_t)(length - at),
-                             sites->keys[SITES_FRAME].keys[frames[length - 2]].module};
+    const struct sites_stack stack = {(uint32_t)(first + at), (uint32_t)(length - at),
+                                      sites->keys[SITES_FRAME].keys[frames[length - 2]].module};
+    XARRAY_ADD(&sites->stacks, &sites->stack_count, &sites->stack_capacity, stack);
     return 0;
 }
 
@@ -75,29 +67,23 @@ static bool has_value(const struct sites_value values[DIFF_FIGURES])
 }
 
 /* Add an entry. `part` NULL: without type and context, of unknown threads. */
-static int add_entry(struct maker *maker, uint32_t stack, const struct profile_part *part,
-                     const struct sites_value values[DIFF_FIGURES])
+static void add_entry(struct maker *maker, uint32_t stack, const struct profile_part *part,
+                      const struct sites_value values[DIFF_FIGURES])
 {
     struct sites *sites = maker->sites;
     if (!has_value(values))
-        return 0;
+        return;
     struct sites_entry entry = {.column = maker->column, .stack = stack};
     memcpy(entry.values, values, sizeof(entry.values));
     entry.keys[SITES_HEAP] = maker->heap_key;
     entry.keys[SITES_PROCESS] = maker->process_key;
-    int code = sites_names_label(&maker->names, SITES_TYPE, part == NULL ? "" : part->type,
-                                 &entry.keys[SITES_TYPE]);
-    if (code == 0)
-        code = sites_names_label(&maker->names, SITES_CONTEXT, part == NULL ? "" : part->context,
-                                 &entry.keys[SITES_CONTEXT]);
-    if (code == 0)
-        code = sites_names_thread(&maker->names, maker->profile, maker->heap->process, part,
-                                  &entry.keys[SITES_THREAD]);
-    if (code == 0)
-        code = ARRAY_RESERVE(&sites->entries, &sites->entry_capacity, sites->entry_count, 1);
-    if (code == 0)
-        sites->entries[sites->entry_count++] = entry;
-    return code;
+    entry.keys[SITES_TYPE] =
+        sites_names_label(&maker->names, SITES_TYPE, part == NULL ? "" : part->type);
+    entry.keys[SITES_CONTEXT] =
+        sites_names_label(&maker->names, SITES_CONTEXT, part == NULL ? "" : part->context);
+    entry.keys[SITES_THREAD] =
+        sites_names_thread(&maker->names, maker->profile, maker->heap->process, part);
+    XARRAY_ADD(&sites->entries, &sites->entry_count, &sites->entry_capacity, entry);
 }
 
 static void take_values(const struct trace_figures *figures, double peak_bytes, double peak_count,
@@ -111,7 +97,8 @@ static void take_values(const struct trace_figures *figures, double peak_bytes, 
 }
 
 /* Add a sample. Its peak is divided by thread only if it is tagged. The undivided peak belongs to
- * unknown threads, unless there is only one part. */
+ * unknown threads, unless there is only one part. Return 0, or -E2BIG if there are too many frames.
+ */
 static int add_sample(struct maker *maker, const struct profile_sample *sample)
 {
     struct sites_value values[DIFF_FIGURES];
@@ -125,19 +112,21 @@ static int add_sample(struct maker *maker, const struct profile_sample *sample)
     uint32_t stack = *known - 1;
     if (sample->part_count < 2) {
         take_values(&sample->figures, sample->peak.bytes, sample->peak.count, values);
-        return add_entry(maker, stack, sample->part_count > 0 ? sample->parts : NULL, values);
+        add_entry(maker, stack, sample->part_count > 0 ? sample->parts : NULL, values);
+        return 0;
     }
-    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
+    for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
         take_values(&part->figures, sample->tagged ? part->peak.bytes : 0,
                     sample->tagged ? part->peak.count : 0, values);
-        code = add_entry(maker, stack, part, values);
+        add_entry(maker, stack, part, values);
     }
-    if (sample->tagged || code < 0)
-        return code;
+    if (sample->tagged)
+        return 0;
     const struct trace_figures nothing = {0};
     take_values(&nothing, sample->peak.bytes, sample->peak.count, values);
-    return add_entry(maker, stack, NULL, values);
+    add_entry(maker, stack, NULL, values);
+    return 0;
 }
 
 static void note_unknown(const struct profile_heap *heap, struct sites_unknown *unknown)
@@ -181,10 +170,9 @@ static int add_dump(struct maker *maker, const struct export_dump *chosen)
     if (!chosen->heap->unseen)
         note_unknown(chosen->heap, &maker->sites->unknown[maker->column]);
     add_whole(maker, chosen);
-    int code = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name, &maker->heap_key);
-    if (code == 0)
-        code = sites_names_process(&maker->names, maker->profile, chosen->heap->process,
-                                   &maker->process_key);
+    maker->heap_key = sites_names_label(&maker->names, SITES_HEAP, chosen->heap->name);
+    maker->process_key = sites_names_process(&maker->names, maker->profile, chosen->heap->process);
+    int code = 0;
     for (size_t i = 0; i < chosen->dump->sample_count && code == 0; i++)
         code = add_sample(maker, chosen->dump->samples[i]);
     return code;
@@ -192,11 +180,10 @@ static int add_dump(struct maker *maker, const struct export_dump *chosen)
 
 /* --- sites --- */
 
-static bool known_begin(struct known *known, const struct profile *profile)
+static void known_begin(struct known *known, const struct profile *profile)
 {
-    known->functions = calloc(profile->frame_count + 1, sizeof(*known->functions));
-    known->stacks = calloc(profile->callsite_count + 1, sizeof(*known->stacks));
-    return known->functions != NULL && known->stacks != NULL;
+    known->functions = xcalloc(profile->frame_count + 1, sizeof(*known->functions));
+    known->stacks = xcalloc(profile->callsite_count + 1, sizeof(*known->stacks));
 }
 
 static int add_columns(struct maker *maker, const struct diff_side *columns, size_t count)
@@ -208,8 +195,8 @@ static int add_columns(struct maker *maker, const struct diff_side *columns, siz
         size_t same = 0;
         while (columns[same].profile != columns[i].profile)
             same++;
-        if (same == i && !known_begin(&known[i], columns[i].profile))
-            code = -ENOMEM;
+        if (same == i)
+            known_begin(&known[i], columns[i].profile);
         maker->profile = columns[i].profile;
         maker->known = &known[same];
         maker->column = (uint32_t)i;
@@ -230,18 +217,15 @@ static int add_columns(struct maker *maker, const struct diff_side *columns, siz
 
 struct sites *sites_new(const struct diff_side *columns, size_t column_count)
 {
-    struct maker maker = {.sites = calloc(1, sizeof(*maker.sites))};
+    struct maker maker = {.sites = xcalloc(1, sizeof(*maker.sites))};
     bool one_profile = true;
-    if (maker.sites == NULL)
-        return NULL;
     if (column_count > SITES_COLUMNS)
         column_count = SITES_COLUMNS;
     for (size_t i = 1; i < column_count; i++)
         one_profile = one_profile && columns[i].profile == columns[0].profile;
     maker.sites->column_count = column_count;
-    int code = sites_names_begin(&maker.names, maker.sites, one_profile);
-    if (code == 0)
-        code = add_columns(&maker, columns, column_count);
+    sites_names_begin(&maker.names, maker.sites, one_profile);
+    int code = add_columns(&maker, columns, column_count);
     sites_names_end(&maker.names);
     if (code == 0)
         return maker.sites;

@@ -84,8 +84,7 @@ struct sites {
     size_t text_count, text_capacity;
 };
 
-/* Make the sites of at most SITES_COLUMNS columns. NULL: no memory, or more than SITES_FRAMES_MAX
- * frames. */
+/* Make the sites of at most SITES_COLUMNS columns. NULL: more than SITES_FRAMES_MAX frames. */
 struct sites *sites_new(const struct diff_side *columns, size_t column_count);
 void sites_free(struct sites *sites);
 

@@ -16,21 +16,19 @@ struct sites_names {
     bool one_profile; /* distinguish processes and threads by pid and tid */
 };
 
-/* Return 0 or -ENOMEM. */
-int sites_names_begin(struct sites_names *names, struct sites *sites, bool one_profile);
+void sites_names_begin(struct sites_names *names, struct sites *sites, bool one_profile);
 void sites_names_end(struct sites_names *names);
 
-/* Set *key to the key of a function, and in the functions below to that of another name. Return 0
- * or -ENOMEM. */
-int sites_names_function(struct sites_names *names, const struct profile *profile, uint32_t frame,
-                         uint32_t *key);
+/* Return the key of a function; the functions below return that of another name. */
+uint32_t sites_names_function(struct sites_names *names, const struct profile *profile,
+                              uint32_t frame);
 /* Find the key of a type, context or heap. */
-int sites_names_label(struct sites_names *names, enum sites_dimension dimension, const char *label,
-                      uint32_t *key);
-int sites_names_process(struct sites_names *names, const struct profile *profile, uint32_t process,
-                        uint32_t *key);
-/* Find the key of the part's thread. `part` NULL, or its thread 0: unknown. */
-int sites_names_thread(struct sites_names *names, const struct profile *profile, uint32_t process,
-                       const struct profile_part *part, uint32_t *key);
+uint32_t sites_names_label(struct sites_names *names, enum sites_dimension dimension,
+                           const char *label);
+uint32_t sites_names_process(struct sites_names *names, const struct profile *profile,
+                             uint32_t process);
+/* Return the key of the part's thread. `part` NULL, or its thread 0: unknown. */
+uint32_t sites_names_thread(struct sites_names *names, const struct profile *profile,
+                            uint32_t process, const struct profile_part *part);
 
 #endif

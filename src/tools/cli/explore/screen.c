@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "tools/cli/explore/screen_state.h"
+#include "util/xmalloc.h"
 
 /* Reads without a key although the terminal is readable; after these the terminal is gone. */
 #define EMPTY_READS_MOST 100
@@ -276,6 +277,12 @@ static void take_keys(struct screen *screen)
     }
 }
 
+/* Leave the screen, so that a message appears on the terminal. */
+static void leave_screen(void)
+{
+    endwin();
+}
+
 int screen_run(const struct screen_request *request, int *ended_by, struct error *error)
 {
     struct screen screen = {.request = request, .short_names = !request->full_names};
@@ -290,7 +297,9 @@ int screen_run(const struct screen_request *request, int *ended_by, struct error
     take_signals(old);
     SCREEN *terminal = take_terminal(request, &screen);
     if (terminal != NULL) {
+        xmalloc_before_exit = leave_screen;
         take_keys(&screen);
+        xmalloc_before_exit = NULL;
         endwin();
         delscreen(terminal);
     } else {

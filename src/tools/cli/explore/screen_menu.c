@@ -9,6 +9,7 @@
 #include "tools/cli/explore/screen_state.h"
 #include "tools/print/format.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
@@ -91,11 +92,9 @@ static int choose(struct screen *screen, const char *title, struct item *items, 
 void screen_choose_from(struct screen *screen, enum sites_dimension dimension)
 {
     const struct sites_keys *keys = &screen->sites->keys[dimension];
-    struct item *items = calloc(keys->count + 1, sizeof(*items));
+    struct item *items = xcalloc(keys->count + 1, sizeof(*items));
     size_t steps, at = 0;
     const struct breakdown_step *path = breakdown_path(screen->breakdown, &steps);
-    if (items == NULL)
-        return;
     snprintf(items[0].text, sizeof(items[0].text), "all");
     for (size_t i = 0; i < keys->count; i++) {
         screen_name(screen, dimension, (uint32_t)i, items[i + 1].text);
@@ -193,9 +192,9 @@ void screen_choose_dumps(struct screen *screen)
     size_t count = 0, at = 0, used = 0;
     for (size_t i = 0; i < request->trace_count; i++)
         count += most_dumps(request->traces[i].profile);
-    struct moment *moments = calloc(count + 1, sizeof(*moments));
-    struct item *items = calloc(count + 1, sizeof(*items));
-    for (size_t i = 0; moments != NULL && items != NULL && i < request->trace_count; i++) {
+    struct moment *moments = xcalloc(count + 1, sizeof(*moments));
+    struct item *items = xcalloc(count + 1, sizeof(*items));
+    for (size_t i = 0; i < request->trace_count; i++) {
         size_t dumps = most_dumps(request->traces[i].profile);
         for (size_t j = 1; j <= dumps; j++, used++) {
             /* The last dump is the last of every heap, even of those with fewer dumps. */
@@ -245,9 +244,7 @@ void screen_help(struct screen *screen)
         "<self> is the memory that a function allocated itself.",
     };
     size_t count = sizeof(lines) / sizeof(lines[0]);
-    struct item *items = calloc(count, sizeof(*items));
-    if (items == NULL)
-        return;
+    struct item *items = xcalloc(count, sizeof(*items));
     for (size_t i = 0; i < count; i++)
         snprintf(items[i].text, sizeof(items[i].text), "%s", lines[i]);
     choose(screen, " Keys; q goes back", items, count, 0, false);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/cli/explore/screen_state.h"
+#include "util/xmalloc.h"
 
 __attribute__((format(printf, 2, 3))) static void say(struct screen *screen, const char *format,
                                                       ...)
@@ -14,11 +15,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct screen *screen, con
     va_start(arguments, format);
     vsnprintf(screen->message, sizeof(screen->message), format, arguments);
     va_end(arguments);
-}
-
-static void no_memory(struct screen *screen)
-{
-    say(screen, "Out of memory.");
 }
 
 /* --- the figure --- */
@@ -72,8 +68,8 @@ static struct kept_step *keep_path(const struct screen *screen, size_t *count)
     if (screen->breakdown == NULL)
         return NULL;
     const struct breakdown_step *steps = breakdown_path(screen->breakdown, count);
-    struct kept_step *kept = calloc(*count + 1, sizeof(*kept));
-    for (size_t i = 0; kept != NULL && i < *count; i++) {
+    struct kept_step *kept = xcalloc(*count + 1, sizeof(*kept));
+    for (size_t i = 0; i < *count; i++) {
         kept[i].dimension = steps[i].dimension;
         snprintf(kept[i].label, sizeof(kept[i].label), "%s",
                  screen->sites->keys[steps[i].dimension].keys[steps[i].key].label);
@@ -83,7 +79,7 @@ static struct kept_step *keep_path(const struct screen *screen, size_t *count)
 
 static void return_to_path(struct screen *screen, const struct kept_step *kept, size_t count)
 {
-    for (size_t i = 0; kept != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         const struct sites_keys *keys = &screen->sites->keys[kept[i].dimension];
         size_t key = 0;
         while (key < keys->count &&
@@ -133,7 +129,8 @@ static bool enter_largest(struct screen *screen, enum sites_dimension dimension)
     const struct breakdown_order by_size = {0};
     struct breakdown_rows rows = {0};
     bool entered = false;
-    if (breakdown_rows(screen->breakdown, dimension, &rows) == 0 && rows.count > 1) {
+    breakdown_rows(screen->breakdown, dimension, &rows);
+    if (rows.count > 1) {
         breakdown_sort(screen->breakdown, dimension, &by_size, &rows);
         struct breakdown_step step = {dimension, rows.rows[0].key};
         entered = breakdown_enter(screen->breakdown, step) == 0;
@@ -187,15 +184,11 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     struct compare_source chosen[SITES_COLUMNS] = {0};
     struct diff_side sides[SITES_COLUMNS];
     struct sites *sites = NULL;
-    struct breakdown *breakdown = NULL;
     int code = choose_all(screen, columns, count, chosen, error);
     for (size_t i = 0; i < count; i++)
         sides[i] = (struct diff_side){chosen[i].profile, chosen[i].dumps, chosen[i].dump_count};
-    if (code == 0 &&
-        ((sites = sites_new(sides, count)) == NULL || (breakdown = breakdown_new(sites)) == NULL)) {
-        sites_free(sites);
-        code = error_set(error, -ENOMEM, "no memory: too many stacks, or too deep ones");
-    }
+    if (code == 0 && (sites = sites_new(sides, count)) == NULL)
+        code = error_set(error, -E2BIG, "too many stacks, or too deep ones");
     if (code < 0) {
         drop_columns(chosen, count);
         return code;
@@ -209,10 +202,10 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     memcpy(screen->columns, chosen, sizeof(chosen));
     screen->column_count = count;
     screen->sites = sites;
-    screen->breakdown = breakdown;
+    screen->breakdown = breakdown_new(sites);
     screen->order.column = count > 1 ? BREAKDOWN_ALL_COLUMNS : 0;
     show_known(screen, figure);
-    breakdown_set_mode(breakdown, mode);
+    breakdown_set_mode(screen->breakdown, mode);
     return_to_path(screen, kept, kept_count);
     free(kept);
     if (first)
@@ -252,8 +245,7 @@ static void select_row(struct screen *screen, uint32_t key)
 
 static void make_rows(struct screen *screen)
 {
-    if (breakdown_rows(screen->breakdown, screen->dimension, &screen->rows) < 0)
-        no_memory(screen);
+    breakdown_rows(screen->breakdown, screen->dimension, &screen->rows);
     breakdown_sort(screen->breakdown, screen->dimension, &screen->order, &screen->rows);
 }
 
@@ -281,13 +273,10 @@ void screen_enter(struct screen *screen)
     if (screen->selected >= screen->rows.count)
         return;
     struct breakdown_step step = {screen->dimension, screen->rows.rows[screen->selected].key};
-    int code = breakdown_enter(screen->breakdown, step);
-    if (code == -EEXIST)
+    if (breakdown_enter(screen->breakdown, step) < 0) {
         say(screen, "The path has that already: use Backspace, or the left and right keys.");
-    else if (code < 0)
-        no_memory(screen);
-    if (code < 0)
         return;
+    }
     if (screen->dimension != SITES_FRAME)
         screen->dimension = SITES_FRAME;
     show_rows(screen);
@@ -319,8 +308,7 @@ void screen_turn(struct screen *screen, int direction)
 
 void screen_set_mode(struct screen *screen, enum breakdown_mode mode)
 {
-    if (breakdown_set_mode(screen->breakdown, mode) < 0)
-        no_memory(screen);
+    breakdown_set_mode(screen->breakdown, mode);
     forget_finds(screen);
     show_rows(screen);
 }
@@ -329,24 +317,18 @@ void screen_choose(struct screen *screen, enum sites_dimension dimension, uint32
 {
     size_t count, used = 0;
     const struct breakdown_step *steps = breakdown_path(screen->breakdown, &count);
-    struct breakdown_step *path = malloc((count + 1) * sizeof(*path));
-    if (path == NULL) {
-        no_memory(screen);
-        return;
-    }
+    struct breakdown_step *path = xreallocarray(NULL, count + 1, sizeof(*path));
     if (key != PROFILE_NONE)
         path[used++] = (struct breakdown_step){dimension, key};
     size_t own = used;
     for (size_t i = 0; i < count; i++)
         if (steps[i].dimension != dimension)
             path[used++] = steps[i];
-    int code = breakdown_go(screen->breakdown, path, used);
+    breakdown_go(screen->breakdown, path, used);
     /* Another process may lack the path's functions. */
-    if (code == 0 && breakdown_rows(screen->breakdown, SITES_TYPE, &screen->rows) == 0 &&
-        screen->rows.count == 0)
-        code = breakdown_go(screen->breakdown, path, own);
-    if (code < 0)
-        no_memory(screen);
+    breakdown_rows(screen->breakdown, SITES_TYPE, &screen->rows);
+    if (screen->rows.count == 0)
+        breakdown_go(screen->breakdown, path, own);
     free(path);
     if (screen->dimension == dimension && key != PROFILE_NONE)
         screen->dimension = SITES_FRAME;
@@ -471,17 +453,12 @@ static void go_to_find(struct screen *screen, size_t at)
 {
     const struct breakdown_find *find = &screen->finds.finds[at];
     size_t count = screen->find_path_count;
-    struct breakdown_step *path = calloc(count + find->length, sizeof(*path));
-    if (path == NULL) {
-        no_memory(screen);
-        return;
-    }
+    struct breakdown_step *path = xcalloc(count + find->length, sizeof(*path));
     if (count > 0)
         memcpy(path, screen->find_path, count * sizeof(*path));
     for (size_t i = 0; i + 1 < find->length; i++)
         path[count + i] = (struct breakdown_step){SITES_FRAME, find->frames[i]};
-    if (breakdown_go(screen->breakdown, path, count + find->length - 1) < 0)
-        no_memory(screen);
+    breakdown_go(screen->breakdown, path, count + find->length - 1);
     free(path);
     screen->find_at = at + 1;
     screen->dimension = SITES_FRAME;
@@ -496,12 +473,8 @@ static void search_below(struct screen *screen)
     size_t count;
     const struct breakdown_step *steps = breakdown_path(screen->breakdown, &count);
     forget_finds(screen);
-    screen->find_path = calloc(count + 1, sizeof(*screen->find_path));
-    if (screen->find_path == NULL ||
-        breakdown_search(screen->breakdown, row_matches, &pattern, &screen->finds) < 0) {
-        no_memory(screen);
-        return;
-    }
+    screen->find_path = xcalloc(count + 1, sizeof(*screen->find_path));
+    breakdown_search(screen->breakdown, row_matches, &pattern, &screen->finds);
     if (count > 0)
         memcpy(screen->find_path, steps, count * sizeof(*steps));
     screen->find_path_count = count;
@@ -542,8 +515,8 @@ void screen_search_on(struct screen *screen, int direction)
         go_to_find(screen, next - 1);
         return;
     }
-    if (screen->find_at > 0 &&
-        breakdown_go(screen->breakdown, screen->find_path, screen->find_path_count) == 0) {
+    if (screen->find_at > 0) {
+        breakdown_go(screen->breakdown, screen->find_path, screen->find_path_count);
         screen->find_at = 0;
         show_rows(screen);
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes all rows, with unabridged figures, to a text file. */
-#include <errno.h>
 
 #include "tools/cli/explore/screen_state.h"
 #include "tools/print/format.h"
 #include "util/output_file.h"
+#include "util/xmalloc.h"
 
 #define FIGURE_WIDTH 18
 
@@ -80,8 +80,6 @@ int screen_write(const struct screen *screen, const char *path)
     int code = output_file_open(&file, path, OUTPUT_FILE_NEW, NULL);
     if (code < 0)
         return code;
-    FILE *out = output_file_stream(&file);
-    if (out != NULL)
-        write_rows(screen, out);
-    return output_file_close(&file, out == NULL ? -ENOMEM : 0, NULL);
+    write_rows(screen, xmalloc_made(output_file_stream(&file)));
+    return output_file_close(&file, 0, NULL);
 }
