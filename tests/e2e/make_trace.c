@@ -186,8 +186,7 @@ int main(int argc, char **argv)
     }
     double read = now_seconds();
     struct pprof_file_names names;
-    if (pprof_file_names_make(&names, profile) < 0)
-        return 1;
+    pprof_file_names_make(&names, profile);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     printf("bytes=%lld read_ms=%.1f\n", (long long)lseek(fd, 0, SEEK_END), (read - begin) * 1e3);
     close(fd);

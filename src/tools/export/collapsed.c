@@ -9,7 +9,6 @@
  */
 #include "tools/export/collapsed.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include "trace/proto_buffer.h"
 #include "util/terminal_text.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 /* Many frames can share one long name. Names beyond this limit are made again each time. */
 #define KEPT_BYTES_MAX ((size_t)32 << 20)
@@ -69,8 +69,7 @@ static void put_name(struct proto_buffer *text, const char *name)
     text->length += length;
 }
 
-/* Return the position of a frame's name in the text, valid until the next one is made; NULL: no
- * memory. */
+/* Return the position of a frame's name in the text, valid until the next one is made. */
 static const uint8_t *make_name(struct names *names, uint32_t frame)
 {
     char label[PROFILE_LABEL_BYTES];
@@ -80,7 +79,7 @@ static const uint8_t *make_name(struct names *names, uint32_t frame)
     put_name(&names->text,
              interpreter_frames_label(names->profile, &names->profile->frames[frame], label));
     if (names->text.failed)
-        return NULL;
+        xmalloc_fail(0);
     length = names->text.length - begin - sizeof(length);
     memcpy(names->text.bytes + begin, &length, sizeof(length));
     if (begin < KEPT_BYTES_MAX) {
@@ -93,8 +92,8 @@ static const uint8_t *make_name(struct names *names, uint32_t frame)
 /* --- a line --- */
 
 /* Write a stack's line. `frames`: innermost first. */
-static int write_line(struct names *names, const struct proto_buffer *prefix,
-                      const uint32_t *frames, size_t depth, uint64_t value, FILE *out)
+static void write_line(struct names *names, const struct proto_buffer *prefix,
+                       const uint32_t *frames, size_t depth, uint64_t value, FILE *out)
 {
     if (prefix->length > 0)
         fwrite(prefix->bytes, 1, prefix->length, out);
@@ -103,14 +102,11 @@ static int write_line(struct names *names, const struct proto_buffer *prefix,
         const uint8_t *name = names->at[frame] != 0 ? names->text.bytes + names->at[frame] - 1
                                                     : make_name(names, frame);
         size_t length;
-        if (name == NULL)
-            return -ENOMEM;
         memcpy(&length, name, sizeof(length));
         fwrite(name + sizeof(length), 1, length, out);
         fputc(depth > 0 ? ';' : ' ', out);
     }
     fprintf(out, "%" PRIu64 "\n", value);
-    return 0;
 }
 
 /* --- a dump --- */
@@ -139,43 +135,42 @@ static void make_prefix(const struct profile *profile, const struct export_dump 
     }
     if (has_other_heap)
         put_prefix(prefix, dumps[which].heap->name);
+    if (prefix->failed)
+        xmalloc_fail(0);
 }
 
-static int64_t write_dump(struct names *names, const struct profile_dump *dump,
-                          const struct proto_buffer *prefix, enum export_view view, uint32_t *room,
-                          FILE *out)
+static size_t write_dump(struct names *names, const struct profile_dump *dump,
+                         const struct proto_buffer *prefix, enum export_view view, uint32_t *room,
+                         FILE *out)
 {
     struct export_rounding rounding = {0};
-    int64_t lines = 0;
+    size_t lines = 0;
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = dump->samples[i];
         uint64_t value = export_round(&rounding, export_view_value(sample, view));
         if (value == 0)
             continue;
         size_t depth = export_take_stack(names->profile, sample->callsite, room);
-        if (write_line(names, prefix, room, depth, value, out) < 0)
-            return -ENOMEM;
+        write_line(names, prefix, room, depth, value, out);
         lines++;
     }
     return lines;
 }
 
-int64_t collapsed_write(const struct profile *profile, const struct export_dump *dumps,
-                        size_t dump_count, enum export_view view, FILE *out)
+size_t collapsed_write(const struct profile *profile, const struct export_dump *dumps,
+                       size_t dump_count, enum export_view view, FILE *out)
 {
     struct names names = {.profile = profile,
-                          .at = calloc(profile->frame_count + 1, sizeof(*names.at))};
+                          .at = xcalloc(profile->frame_count + 1, sizeof(*names.at))};
     struct proto_buffer prefix = {0};
-    uint32_t *room = malloc(export_deepest_stack(profile) * sizeof(*room));
-    uint32_t *heaps = calloc(profile->process_count + 1, sizeof(*heaps));
-    int64_t lines = names.at == NULL || room == NULL || heaps == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < dump_count && lines >= 0; i++)
+    uint32_t *room = xreallocarray(NULL, export_deepest_stack(profile), sizeof(*room));
+    uint32_t *heaps = xcalloc(profile->process_count + 1, sizeof(*heaps));
+    size_t lines = 0;
+    for (size_t i = 0; i < dump_count; i++)
         heaps[dumps[i].heap->process]++;
-    for (size_t i = 0; i < dump_count && lines >= 0; i++) {
+    for (size_t i = 0; i < dump_count; i++) {
         make_prefix(profile, dumps, dump_count, i, heaps, &prefix);
-        int64_t more =
-            prefix.failed ? -ENOMEM : write_dump(&names, dumps[i].dump, &prefix, view, room, out);
-        lines = more < 0 ? more : lines + more;
+        lines += write_dump(&names, dumps[i].dump, &prefix, view, room, out);
     }
     free(heaps);
     free(room);

@@ -13,8 +13,8 @@
 
 /* Write the dumps. If they belong to several processes, each process is the outermost frame of its
  * stacks, and if a process has several of them, its heap is the next frame. Return the number of
- * lines, or -ENOMEM; write errors are left in ferror(). */
-int64_t collapsed_write(const struct profile *profile, const struct export_dump *dumps,
-                        size_t dump_count, enum export_view view, FILE *out);
+ * lines; write errors are left in ferror(). */
+size_t collapsed_write(const struct profile *profile, const struct export_dump *dumps,
+                       size_t dump_count, enum export_view view, FILE *out);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "tools/export/pprof.h"
 #include "trace/intern.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 struct joined {
     struct profile profile;
@@ -22,20 +22,16 @@ struct joined {
     const char **texts;
     size_t text_capacity;
     struct profile_sample *rows; /* of the dump */
-    bool failed;
 };
 
 static const char *text_of(struct joined *joined, const char *text)
 {
     bool added;
-    uint64_t id = intern_bytes(&joined->text_ids, text, strlen(text), &added);
-    if (id == 0 ||
-        (added && ARRAY_RESERVE(&joined->texts, &joined->text_capacity, id - 1, 1) < 0)) {
-        joined->failed = true;
-        return "";
-    }
-    if (added)
+    uint64_t id = xmalloc_id(intern_bytes(&joined->text_ids, text, strlen(text), &added));
+    if (added) {
+        XARRAY_RESERVE(&joined->texts, &joined->text_capacity, id - 1, 1);
         joined->texts[id - 1] = text;
+    }
     return joined->texts[id - 1];
 }
 
@@ -69,25 +65,24 @@ static void append(struct joined *joined, const struct profile *from)
     profile->callsite_count += from->callsite_count;
 }
 
-static void join(struct joined *joined, const struct profile *before, const struct profile *after)
+/* Join the profiles. Return false if they are too large together. */
+static bool join(struct joined *joined, const struct profile *before, const struct profile *after)
 {
     struct profile *profile = &joined->profile;
     size_t times = before == after ? 1 : 2;
     size_t mappings = before->mapping_count + after->mapping_count;
     size_t frames = before->frame_count + after->frame_count;
     size_t callsites = before->callsite_count + after->callsite_count;
-    joined->failed |= callsites >= PROFILE_NONE || frames >= PROFILE_NONE;
-    profile->mappings = calloc(mappings + 1, sizeof(*profile->mappings));
-    profile->frames = calloc(frames + 1, sizeof(*profile->frames));
-    profile->callsites = calloc(callsites + 1, sizeof(*profile->callsites));
-    joined->failed |=
-        profile->mappings == NULL || profile->frames == NULL || profile->callsites == NULL;
-    if (joined->failed)
-        return;
+    if (callsites >= PROFILE_NONE || frames >= PROFILE_NONE)
+        return false;
+    profile->mappings = xcalloc(mappings + 1, sizeof(*profile->mappings));
+    profile->frames = xcalloc(frames + 1, sizeof(*profile->frames));
+    profile->callsites = xcalloc(callsites + 1, sizeof(*profile->callsites));
     append(joined, before);
     joined->after_callsites = times == 1 ? 0 : (uint32_t)profile->callsite_count;
     if (times == 2)
         append(joined, after);
+    return true;
 }
 
 static void take_rows(struct joined *joined, const struct diff_pair *pair,
@@ -138,24 +133,19 @@ int diff_pprof_write(const struct diff *diff, const struct diff_side *before,
                      const struct diff_side *after, const char *title, bool gzip, int fd,
                      struct error *error)
 {
-    struct joined joined = {.failed = false};
+    struct joined joined = {0};
     struct pprof_options options = {.gzip = gzip, .annotated = true, .difference = true};
     size_t rows = 0;
     for (size_t i = 0; i < diff->pair_count; i++)
         rows += diff->pairs[i].row_count;
-    joined.rows = calloc(rows + 1, sizeof(*joined.rows));
-    joined.dump.samples = calloc(rows + 1, sizeof(struct profile_sample *));
-    joined.failed = joined.rows == NULL || joined.dump.samples == NULL;
-    join(&joined, before->profile, after->profile);
-    int code = -ENOMEM;
-    if (!joined.failed) {
-        describe(&joined, diff, before, after, title);
-        for (size_t i = 0; i < diff->pair_count; i++)
-            take_rows(&joined, &diff->pairs[i], after->profile);
-        code = pprof_write(&joined.profile, &joined.heap, &joined.dump, &options, fd, error);
-    } else {
-        error_set(error, code, "no memory for the pprof file");
-    }
+    if (!join(&joined, before->profile, after->profile))
+        return error_set(error, -E2BIG, "the profiles are too large for one pprof file");
+    joined.rows = xcalloc(rows + 1, sizeof(*joined.rows));
+    joined.dump.samples = xcalloc(rows + 1, sizeof(struct profile_sample *));
+    describe(&joined, diff, before, after, title);
+    for (size_t i = 0; i < diff->pair_count; i++)
+        take_rows(&joined, &diff->pairs[i], after->profile);
+    int code = pprof_write(&joined.profile, &joined.heap, &joined.dump, &options, fd, error);
     free(joined.profile.mappings);
     free(joined.profile.frames);
     free(joined.profile.callsites);

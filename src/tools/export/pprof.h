@@ -43,8 +43,7 @@ struct pprof_file_names {
     uint32_t *numbers; /* by heap; 0: no other heap has its name */
 };
 
-/* Return 0 or a negative errno. */
-int pprof_file_names_make(struct pprof_file_names *names, const struct profile *profile);
+void pprof_file_names_make(struct pprof_file_names *names, const struct profile *profile);
 void pprof_file_names_clear(struct pprof_file_names *names);
 
 /* Write a readable and distinct file name, such as "jq.4711.libc.malloc.final.pb.gz", to buffer. */

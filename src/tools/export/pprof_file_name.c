@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The names of pprof files: readable, safe, and different for each dump of a profile. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/export/pprof.h"
+#include "util/xmalloc.h"
 
 /* Replace characters that could lead out of the directory or would need quotes in a shell: names
  * come from the trace. */
@@ -47,15 +47,10 @@ static int compare_indices(const void *left, const void *right, void *profile)
     return order != 0 ? order : (one > two) - (one < two);
 }
 
-int pprof_file_names_make(struct pprof_file_names *names, const struct profile *profile)
+void pprof_file_names_make(struct pprof_file_names *names, const struct profile *profile)
 {
-    uint32_t *order = calloc(profile->heap_count + 1, sizeof(*order));
-    *names = (struct pprof_file_names){profile, calloc(profile->heap_count + 1, sizeof(uint32_t))};
-    if (order == NULL || names->numbers == NULL) {
-        free(order);
-        pprof_file_names_clear(names);
-        return -ENOMEM;
-    }
+    uint32_t *order = xcalloc(profile->heap_count + 1, sizeof(*order));
+    *names = (struct pprof_file_names){profile, xcalloc(profile->heap_count + 1, sizeof(uint32_t))};
     for (size_t i = 0; i < profile->heap_count; i++)
         order[i] = (uint32_t)i;
     qsort_r(order, profile->heap_count, sizeof(*order), compare_indices, (void *)profile);
@@ -68,7 +63,6 @@ int pprof_file_names_make(struct pprof_file_names *names, const struct profile *
         names->numbers[order[i]] = *before + 1;
     }
     free(order);
-    return 0;
 }
 
 void pprof_file_names_clear(struct pprof_file_names *names)

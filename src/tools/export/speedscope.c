@@ -5,7 +5,6 @@
  */
 #include "tools/export/speedscope.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +12,14 @@
 #include "trace/intern.h"
 #include "trace/proto_buffer.h"
 #include "util/json.h"
+#include "util/xmalloc.h"
 
 struct document {
     const struct profile *profile;
     FILE *out;
     uint64_t *entries; /* by frame: its position in the table, from 1; 0: not in it */
     uint32_t *room;    /* for the frames of a stack */
-    int64_t profiles;
+    size_t profiles;
 };
 
 /* --- the table of frames --- */
@@ -37,33 +37,30 @@ static void write_frame(FILE *out, const struct profile_frame *frame, const char
     fputc('}', out);
 }
 
-static int write_frames(struct document *document)
+static void write_frames(struct document *document)
 {
     const struct profile *profile = document->profile;
     struct intern_table table = {0};
     struct proto_buffer key = {0};
     char label_bytes[PROFILE_LABEL_BYTES];
-    int code = 0;
-    for (size_t i = 0; i < profile->frame_count && code == 0; i++) {
+    for (size_t i = 0; i < profile->frame_count; i++) {
         const struct profile_frame *frame = &profile->frames[i];
         const char *label = profile_frame_label(profile, frame, label_bytes);
-        bool added = false;
+        bool added;
         key.length = 0;
         proto_put_raw(&key, label, strlen(label) + 1);
         proto_put_raw(&key, frame->source_file, strlen(frame->source_file) + 1);
         proto_put_raw(&key, &frame->line, sizeof(frame->line));
-        if (!key.failed)
-            document->entries[i] = intern_bytes(&table, key.bytes, key.length, &added);
-        if (document->entries[i] == 0)
-            code = -ENOMEM;
-        else if (added) {
+        if (key.failed)
+            xmalloc_fail(0);
+        document->entries[i] = xmalloc_id(intern_bytes(&table, key.bytes, key.length, &added));
+        if (added) {
             fputs(document->entries[i] == 1 ? "\n" : ",\n", document->out);
             write_frame(document->out, frame, label);
         }
     }
     intern_free(&table);
     proto_buffer_free(&key);
-    return code;
 }
 
 /* --- a profile --- */
@@ -129,7 +126,7 @@ static void write_profile(struct document *document, const struct export_dump *c
 
 static void write_views(struct document *document, const struct export_dump *chosen)
 {
-    int64_t before = document->profiles;
+    size_t before = document->profiles;
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
         uint64_t sum = sum_of(chosen->dump, view);
         if (sum > 0)
@@ -141,28 +138,23 @@ static void write_views(struct document *document, const struct export_dump *cho
 
 /* --- the file --- */
 
-int64_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
-                         size_t dump_count, const char *name, FILE *out)
+size_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
+                        size_t dump_count, const char *name, FILE *out)
 {
     struct document document = {.profile = profile, .out = out};
-    document.entries = calloc(profile->frame_count + 1, sizeof(*document.entries));
-    document.room = malloc(export_deepest_stack(profile) * sizeof(*document.room));
-    int code = document.entries == NULL || document.room == NULL ? -ENOMEM : 0;
-    if (code == 0) {
-        fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
-              "\"exporter\":\"heapprofd@" HEAPPROFD_VERSION "\",\n\"name\":",
-              out);
-        json_print_string(out, name);
-        fputs(",\n\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[", out);
-        code = write_frames(&document);
-    }
-    if (code == 0)
-        fputs("]},\n\"profiles\":[", out);
-    for (size_t i = 0; i < dump_count && code == 0; i++)
+    document.entries = xcalloc(profile->frame_count + 1, sizeof(*document.entries));
+    document.room = xreallocarray(NULL, export_deepest_stack(profile), sizeof(*document.room));
+    fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\n"
+          "\"exporter\":\"heapprofd@" HEAPPROFD_VERSION "\",\n\"name\":",
+          out);
+    json_print_string(out, name);
+    fputs(",\n\"activeProfileIndex\":0,\n\"shared\":{\"frames\":[", out);
+    write_frames(&document);
+    fputs("]},\n\"profiles\":[", out);
+    for (size_t i = 0; i < dump_count; i++)
         write_views(&document, &dumps[i]);
-    if (code == 0)
-        fputs("\n]}\n", out);
+    fputs("\n]}\n", out);
     free(document.entries);
     free(document.room);
-    return code < 0 ? code : document.profiles;
+    return document.profiles;
 }

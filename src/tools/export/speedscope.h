@@ -10,10 +10,10 @@
 
 #include "profile/view.h"
 
-/* Write the profiles. Return their number, or -ENOMEM; write errors are left in ferror(). A view
- * without figures in a dump is left out; a dump without any figures has an empty profile. `name` is
- * the file's. */
-int64_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
-                         size_t dump_count, const char *name, FILE *out);
+/* Write the profiles. Return their number; write errors are left in ferror(). A view without
+ * figures in a dump is left out; a dump without any figures has an empty profile. `name` is the
+ * file's. */
+size_t speedscope_write(const struct profile *profile, const struct export_dump *dumps,
+                        size_t dump_count, const char *name, FILE *out);
 
 #endif

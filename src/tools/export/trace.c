@@ -2,7 +2,6 @@
 /* Gives a profile's tables, whose items count from 0, to the trace writer, which has ids. */
 #include "tools/export/trace.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "trace/write/trace_writer.h"
 #include "util/hex.h"
 #include "util/write_all.h"
+#include "util/xmalloc.h"
 
 #define BUILD_ID_BYTES_MAX 64u
 /* Perfetto draws dumps in time. A file without times gets a second for each dump. */
@@ -128,8 +128,9 @@ static int write_clocks(const struct profile *profile, int fd)
     }
     proto_put_bytes(&packet, PB_TRACE_PACKET_CLOCK_SNAPSHOT, snapshot.bytes, snapshot.length);
     proto_put_bytes(&trace, PB_TRACE_PACKET, packet.bytes, packet.length);
-    bool failed = clock.failed || snapshot.failed || packet.failed || trace.failed;
-    int code = failed ? -ENOMEM : write_all(fd, trace.bytes, trace.length);
+    if (clock.failed || snapshot.failed || packet.failed || trace.failed)
+        xmalloc_fail(0);
+    int code = write_all(fd, trace.bytes, trace.length);
     proto_buffer_free(&clock);
     proto_buffer_free(&snapshot);
     proto_buffer_free(&packet);
@@ -189,20 +190,17 @@ int export_trace(const struct profile *profile, const char *name, int fd, struct
     struct trace_export export = {
         .profile = profile,
         .name = name,
-        .writer = trace_writer_open(fd),
-        .frame_ids = calloc(profile->frame_count + 1, sizeof(uint64_t)),
-        .mapping_ids = calloc(profile->mapping_count + 1, sizeof(uint64_t)),
-        .stack = calloc(deepest, sizeof(uint32_t)),
-        .stack_ids = calloc(deepest, sizeof(uint64_t)),
+        .writer = xmalloc_made(trace_writer_open(fd)),
+        .frame_ids = xcalloc(profile->frame_count + 1, sizeof(uint64_t)),
+        .mapping_ids = xcalloc(profile->mapping_count + 1, sizeof(uint64_t)),
+        .stack = xcalloc(deepest, sizeof(uint32_t)),
+        .stack_ids = xcalloc(deepest, sizeof(uint64_t)),
     };
-    code = -ENOMEM;
-    if (export.writer != NULL && export.frame_ids != NULL && export.mapping_ids != NULL &&
-        export.stack != NULL && export.stack_ids != NULL)
-        code = write_clocks(profile, fd);
+    code = write_clocks(profile, fd);
     if (code == 0)
         code = write_trace(&export);
-    int closed = export.writer == NULL ? 0 : trace_writer_close(export.writer);
-    code = code < 0 ? code : closed;
+    int closed = trace_writer_close(export.writer);
+    code = xmalloc_code(code < 0 ? code : closed);
     free(export.frame_ids);
     free(export.mapping_ids);
     free(export.stack);

@@ -14,6 +14,7 @@
 #include "tools/print/format.h"
 #include "util/base_name.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 #define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
 #define NAME_BYTES 4200u   /* the longest that the demangler returns */
@@ -208,9 +209,18 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
  * stream: to open one takes longer than to format. */
 struct piece {
     FILE *stream;
-    char *text; /* NULL: no memory */
+    char *text;
     size_t length, columns;
 };
+
+/* End the text of a piece. The previous one may have been longer. */
+static void end_piece(struct piece *piece)
+{
+    fputc('\0', piece->stream);
+    if (fflush(piece->stream) != 0)
+        xmalloc_fail(0);
+    piece->columns = utf8_count(piece->text);
+}
 
 static void make_piece(struct piece *piece, const struct stack_format *format, uint32_t callsite,
                        size_t columns, bool line, bool module)
@@ -230,14 +240,13 @@ static void make_piece(struct piece *piece, const struct stack_format *format, u
                        piece->stream);
         fputc(')', piece->stream);
     }
-    fputc('\0', piece->stream); /* the previous piece may have been longer */
-    piece->columns = fflush(piece->stream) == 0 ? utf8_count(piece->text) : 0;
+    end_piece(piece);
 }
 
 /* Print a caller if it fits into the columns. */
 static bool put_caller(const struct piece *piece, size_t columns, size_t *used, FILE *out)
 {
-    bool fits = piece->text != NULL && piece->columns <= columns;
+    bool fits = piece->columns <= columns;
     if (fits) {
         fputs(BEFORE_CALLER, out);
         fputs(piece->text, out);
@@ -268,8 +277,7 @@ static void make_step(struct piece *piece, const struct stack_format *format,
             step->nameless == 1 ? "" : "s");
     format_print(piece->stream, library, FORMAT_WORD_WIDTH);
     fputs(")", piece->stream);
-    fputc('\0', piece->stream);
-    piece->columns = fflush(piece->stream) == 0 ? utf8_count(piece->text) : 0;
+    end_piece(piece);
 }
 
 void stack_format_print_row(const struct stack_format *format, uint32_t callsite, FILE *out)
@@ -279,15 +287,12 @@ void stack_format_print_row(const struct stack_format *format, uint32_t callsite
     size_t used = 0, width = format->columns;
     struct folding_row row;
     struct piece piece = {0};
-    piece.stream = open_memstream(&piece.text, &piece.length);
-    if (piece.stream == NULL)
-        return;
+    piece.stream = xopen_memstream(&piece.text, &piece.length);
     folding_row_of(format->folding, format->profile, callsite, &row);
     make_piece(&piece, format, row.steps[0].callsite, 0, format->own_line && row.own == 0, true);
     if (width > 0 && piece.columns > width) /* omit the module before shortening the name */
         make_piece(&piece, &brief, row.steps[0].callsite, width, false, false);
-    if (piece.text != NULL)
-        fputs(piece.text, out);
+    fputs(piece.text, out);
     used += piece.columns;
     uint32_t i = 1;
     for (; i < row.count; i++) {

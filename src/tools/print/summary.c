@@ -2,7 +2,6 @@
 /* Chooses the sentences that matter, and writes them with the figures of the report's tables. */
 #include "tools/print/summary.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "tools/print/margin.h"
 #include "tools/print/stack_format.h"
 #include "tools/print/turnover_text.h"
+#include "util/xmalloc.h"
 
 /* A peak that is higher than the live memory by less is no news. */
 #define PEAK_NEWS 1.02
@@ -60,16 +60,15 @@ static uint32_t named_frame(const struct writer *writer, uint32_t callsite)
     return profile->callsites[at != PROFILE_NONE ? at : head].frame;
 }
 
-/* Find the frames to name for all samples: each view needs them. Return 0 or -ENOMEM. */
-static int name_samples(struct writer *writer)
+/* Find the frames to name for all samples: each view needs them. */
+static void name_samples(struct writer *writer)
 {
     const struct profile_dump *dump = writer->dump;
     if (writer->stacks.folding == NULL)
-        return 0;
-    writer->named = calloc(dump->sample_count + 1, sizeof(*writer->named));
-    for (size_t i = 0; writer->named != NULL && i < dump->sample_count; i++)
+        return;
+    writer->named = xcalloc(dump->sample_count + 1, sizeof(*writer->named));
+    for (size_t i = 0; i < dump->sample_count; i++)
         writer->named[i] = named_frame(writer, dump->samples[i]->callsite);
-    return writer->named != NULL ? 0 : -ENOMEM;
 }
 
 /* The shares of a function, in a list of those that have samples. */
@@ -84,11 +83,11 @@ static void find_holders(const struct writer *writer, enum export_view view,
     const struct profile_dump *dump = writer->dump;
     const struct profile_estimate total = estimate_of_dump(dump, view);
     const uint32_t *of_frames = writer->subject->of_frames;
-    struct charged *all = calloc(writer->subject->function_count + 1, sizeof(*all));
+    struct charged *all = xcalloc(writer->subject->function_count + 1, sizeof(*all));
     uint32_t first = 0, *end = &first;
     for (size_t i = 0; i < HOLDERS; i++)
         holders[i] = (struct holder){PROFILE_NONE, 0};
-    for (size_t i = 0; all != NULL && i < dump->sample_count; i++) {
+    for (size_t i = 0; i < dump->sample_count; i++) {
         const struct rollup_values values = rollup_values_of(dump->samples[i]);
         const struct profile_estimate figure = estimate_of_view(&values, view);
         uint32_t frame = writer->named[i];
@@ -100,7 +99,7 @@ static void find_holders(const struct writer *writer, enum export_view view,
         one->holder.frame = frame;
         one->holder.share += estimate_rank(&figure, view) / estimate_rank(&total, view);
     }
-    for (uint32_t i = first; all != NULL && i != 0; i = all[i - 1].next) {
+    for (uint32_t i = first; i != 0; i = all[i - 1].next) {
         const struct holder *one = &all[i - 1].holder;
         if (one->share > holders[0].share) {
             holders[1] = holders[0];
@@ -316,32 +315,27 @@ static void measure_functions(const struct writer *writer, const uint32_t *order
     }
 }
 
-/* Measure and judge all functions. Return false without memory. */
-static bool judge_functions(const struct writer *writer, struct growers *growers)
+/* Measure and judge all functions. */
+static void judge_functions(const struct writer *writer, struct growers *growers)
 {
     const struct profile_dump *dump = writer->dump;
     const uint32_t *of_frames = writer->subject->of_frames;
     size_t functions = writer->subject->function_count;
     size_t most = functions < dump->sample_count ? functions : dump->sample_count;
-    uint32_t *ends = calloc(functions + 1, sizeof(*ends));
-    uint32_t *order = calloc(dump->sample_count + 1, sizeof(*order));
-    growers->items = calloc(most + 1, sizeof(*growers->items));
-    growers->turnovers = calloc(most + 1, sizeof(*growers->turnovers));
-    bool has_memory =
-        ends != NULL && order != NULL && growers->items != NULL && growers->turnovers != NULL;
-    if (has_memory) {
-        for (size_t i = 0; i < dump->sample_count; i++)
-            ends[of_frames[writer->named[i]] + 1]++;
-        for (size_t i = 1; i <= functions; i++)
-            ends[i] += ends[i - 1]; /* now: where the samples of function i begin */
-        for (size_t i = 0; i < dump->sample_count; i++)
-            order[ends[of_frames[writer->named[i]]]++] = (uint32_t)i;
-        measure_functions(writer, order, ends, growers);
-        has_memory = turnover_judge(growers->turnovers, growers->count) == 0;
-    }
+    uint32_t *ends = xcalloc(functions + 1, sizeof(*ends));
+    uint32_t *order = xcalloc(dump->sample_count + 1, sizeof(*order));
+    growers->items = xcalloc(most + 1, sizeof(*growers->items));
+    growers->turnovers = xcalloc(most + 1, sizeof(*growers->turnovers));
+    for (size_t i = 0; i < dump->sample_count; i++)
+        ends[of_frames[writer->named[i]] + 1]++;
+    for (size_t i = 1; i <= functions; i++)
+        ends[i] += ends[i - 1]; /* now: where the samples of function i begin */
+    for (size_t i = 0; i < dump->sample_count; i++)
+        order[ends[of_frames[writer->named[i]]]++] = (uint32_t)i;
+    measure_functions(writer, order, ends, growers);
+    xmalloc_code(turnover_judge(growers->turnovers, growers->count));
     free(ends);
     free(order);
-    return has_memory;
 }
 
 /* Print the function that grows and has most live memory. */
@@ -353,8 +347,8 @@ static void print_grower(const struct writer *writer)
     if (writer->named == NULL || export_view_is_unknown(writer->heap, EXPORT_SPACE) ||
         !turnover_can_judge(writer->profile, &of))
         return;
-    bool is_judged = judge_functions(writer, &growers);
-    for (size_t i = 0; is_judged && i < growers.count; i++)
+    judge_functions(writer, &growers);
+    for (size_t i = 0; i < growers.count; i++)
         if (growers.turnovers[i].kind == TURNOVER_GROWS &&
             (found == SIZE_MAX || growers.items[i].live.bytes > growers.items[found].live.bytes))
             found = i;
@@ -572,18 +566,16 @@ static void print_sentences(const struct writer *writer)
 
 /* --- their parts --- */
 
-/* Divide the text into sentences, and these into parts. Return 0 or -ENOMEM. */
-static int divide(struct summary *summary)
+/* Divide the text into sentences, and these into parts. */
+static void divide(struct summary *summary)
 {
     size_t sentences = 0, parts = 0;
     for (const char *at = summary->text; *at != '\0'; at++) {
         sentences += *at == '\n';
         parts += *at == '\n' || *at == *MARK;
     }
-    summary->items = calloc(sentences + 1, sizeof(*summary->items));
-    summary->parts = calloc(parts + 1, sizeof(*summary->parts));
-    if (summary->items == NULL || summary->parts == NULL)
-        return -ENOMEM;
+    summary->items = xcalloc(sentences + 1, sizeof(*summary->items));
+    summary->parts = xcalloc(parts + 1, sizeof(*summary->parts));
     parts = 0;
     for (char *at = summary->text, *end; *at != '\0'; at = end + 1) {
         struct summary_sentence *sentence = &summary->items[summary->count];
@@ -594,10 +586,9 @@ static int divide(struct summary *summary)
         summary->count += *end == '\n';
         *end = '\0';
     }
-    return 0;
 }
 
-int summary_make(struct summary *summary, const struct summary_subject *subject)
+void summary_make(struct summary *summary, const struct summary_subject *subject)
 {
     size_t length = 0;
     struct writer writer = {
@@ -610,18 +601,14 @@ int summary_make(struct summary *summary, const struct summary_subject *subject)
                    .simple = subject->simple_names},
     };
     *summary = (struct summary){0};
-    writer.out = open_memstream(&summary->text, &length);
-    if (writer.out == NULL)
-        return -ENOMEM;
-    bool is_whole = *subject->profile->filter == '\0';
-    bool failed = is_whole && name_samples(&writer) < 0;
-    if (is_whole && !failed)
+    writer.out = xopen_memstream(&summary->text, &length);
+    if (*subject->profile->filter == '\0') {
+        name_samples(&writer);
         print_sentences(&writer);
+    }
     free(writer.named);
-    failed |= ferror(writer.out) != 0;
-    if (fclose(writer.out) != 0 || failed)
-        return -ENOMEM;
-    return divide(summary);
+    xclose_memstream(writer.out);
+    divide(summary);
 }
 
 void summary_clear(struct summary *summary)

@@ -35,8 +35,8 @@ struct summary {
 };
 
 /* Make the sentences. They are about the whole heap, so a profile that was read with a filter has
- * none. Return 0 or -ENOMEM; clear them in any case. */
-int summary_make(struct summary *summary, const struct summary_subject *subject);
+ * none. */
+void summary_make(struct summary *summary, const struct summary_subject *subject);
 void summary_clear(struct summary *summary);
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 /* A continuation has at least this many columns, whatever the indent. */
 #define LEAST_COLUMNS 24u
@@ -15,8 +16,8 @@
 FILE *wrap_begin(struct wrap *wrap, FILE *out, size_t columns)
 {
     *wrap = (struct wrap){.out = out, .page = out, .columns = columns};
-    if (columns > 0 && (wrap->page = open_memstream(&wrap->text, &wrap->length)) == NULL)
-        wrap->page = out; /* without memory the lines stay long */
+    if (columns > 0)
+        wrap->page = xopen_memstream(&wrap->text, &wrap->length);
     return wrap->page;
 }
 
@@ -68,8 +69,8 @@ void wrap_end(struct wrap *wrap, size_t indent)
 {
     if (wrap->page == wrap->out)
         return;
-    bool whole = fclose(wrap->page) == 0 && wrap->text != NULL;
-    for (const char *line = wrap->text; whole && *line != '\0';) {
+    xclose_memstream(wrap->page);
+    for (const char *line = wrap->text; *line != '\0';) {
         const char *end = strchrnul(line, '\n');
         write_line(wrap->out, line, end, wrap->columns, indent);
         if (*end == '\n')

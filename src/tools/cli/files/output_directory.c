@@ -19,6 +19,7 @@
 #include "tools/print/wait_notice.h"
 #include "util/output_file.h"
 #include "util/safe_directory.h"
+#include "util/xmalloc.h"
 
 #define LATEST "heap_profile-latest"
 #define LINK_TRIES_MAX 100u
@@ -292,11 +293,8 @@ int output_write_pprof(int directory, const char *path, const struct profile *pr
     size_t dumps = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         dumps += profile->heaps[i].dump_count;
-    work.files = calloc(dumps + 1, sizeof(*work.files));
-    if (work.files == NULL || pprof_file_names_make(&work.names, profile) < 0) {
-        free(work.files);
-        return error_set(error, -ENOMEM, "no memory to write pprof files");
-    }
+    work.files = xcalloc(dumps + 1, sizeof(*work.files));
+    pprof_file_names_make(&work.names, profile);
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++) {

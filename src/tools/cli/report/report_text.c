@@ -373,15 +373,14 @@ static void print_summary(const struct printer *printer, bool has_process)
     if (subject.of_frames == NULL)
         subject.folding = NULL; /* without memory nobody is named */
     FILE *page = wrap_begin(&wrap, printer->out, printer->options->columns);
-    if (summary_make(&summary, &subject) == 0) {
-        for (size_t i = 0; i < summary.count; i++) {
-            fprintf(page, "%*s", SENTENCE_INDENT, "");
-            for (size_t j = 0; j < summary.items[i].count; j++)
-                fputs(summary.items[i].parts[j], page);
-            fputc('\n', page);
-        }
-        fputs(summary.count > 0 ? "\n" : "", page);
+    summary_make(&summary, &subject);
+    for (size_t i = 0; i < summary.count; i++) {
+        fprintf(page, "%*s", SENTENCE_INDENT, "");
+        for (size_t j = 0; j < summary.items[i].count; j++)
+            fputs(summary.items[i].parts[j], page);
+        fputc('\n', page);
     }
+    fputs(summary.count > 0 ? "\n" : "", page);
     wrap_end(&wrap, SENTENCE_INDENT);
     summary_clear(&summary);
 }

@@ -4,7 +4,6 @@
  * is read again for them.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "tools/export/speedscope.h"
 #include "tools/view/answers/export_json.h"
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 #define COPY_BYTES 65536
 
@@ -64,14 +64,13 @@ static int write_format(const char *format, const struct profile *profile,
                         const struct export_dump *chosen, enum export_view view, const char *name,
                         FILE *out, struct error *error)
 {
-    int64_t written;
     if (strcmp(format, "pprof") == 0)
         return write_pprof(profile, chosen, out, error);
     if (strcmp(format, "collapsed") == 0)
-        written = collapsed_write(profile, chosen, 1, view, out);
+        collapsed_write(profile, chosen, 1, view, out);
     else
-        written = speedscope_write(profile, chosen, 1, name, out);
-    return written < 0 ? error_set(error, (int)written, "not enough memory for the file") : 0;
+        speedscope_write(profile, chosen, 1, name, out);
+    return 0;
 }
 
 /* A profile's own filters join patterns of one kind by "or", the page's by "and". */
@@ -128,10 +127,9 @@ static int write_pprof_of_difference(const struct side *base, const struct side 
     int fd = open_pprof(error);
     if (fd < 0)
         return fd;
-    struct diff *diff = diff_new(&before, &after, &options);
-    int code = diff == NULL ? error_set(error, -ENOMEM, "not enough memory for the difference")
-                            : diff_pprof_write(diff, &before, &after,
-                                               "heap_profile view: a difference", true, fd, error);
+    struct diff *diff = xmalloc_made(diff_new(&before, &after, &options));
+    int code =
+        diff_pprof_write(diff, &before, &after, "heap_profile view: a difference", true, fd, error);
     diff_free(diff);
     return close_pprof(fd, code, out, error);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers what a heap's profile says at a dump, in the sentences with which reports begin. */
-#include <errno.h>
-
 #include "tools/print/summary.h"
 #include "tools/view/answers/answers.h"
 #include "util/json_writer.h"
 
-int summary_write(const struct view_profiles *profiles, const struct view_profile *of,
-                  const struct export_dump *at, struct json_writer *json, const char *key)
+void summary_write(const struct view_profiles *profiles, const struct view_profile *of,
+                   const struct export_dump *at, struct json_writer *json, const char *key)
 {
     const struct summary_subject subject = {
         .profile = of->profile,
@@ -20,9 +18,10 @@ int summary_write(const struct view_profiles *profiles, const struct view_profil
         .has_process = true,
     };
     struct summary summary = {0};
-    int code = at->heap->unseen ? 0 : summary_make(&summary, &subject);
+    if (!at->heap->unseen)
+        summary_make(&summary, &subject);
     json_array(json, key);
-    for (size_t i = 0; i < summary.count && code == 0; i++) {
+    for (size_t i = 0; i < summary.count; i++) {
         json_array(json, NULL);
         for (size_t j = 0; j < summary.items[i].count; j++)
             json_string(json, NULL, summary.items[i].parts[j]);
@@ -30,7 +29,6 @@ int summary_write(const struct view_profiles *profiles, const struct view_profil
     }
     json_end_array(json);
     summary_clear(&summary);
-    return code;
 }
 
 int answer_summary(struct view_profiles *profiles, const struct view_parameters *parameters,
@@ -41,8 +39,7 @@ int answer_summary(struct view_profiles *profiles, const struct view_parameters 
     if (code == 0) {
         struct json_writer json = json_begin(out);
         json_object(&json, NULL);
-        if (summary_write(profiles, selection.at.of, &selection.at.dump, &json, "sentences") < 0)
-            code = error_set(error, -ENOMEM, "not enough memory for the sentences");
+        summary_write(profiles, selection.at.of, &selection.at.dump, &json, "sentences");
         json_end_object(&json);
     }
     view_selection_clear(&selection);

@@ -38,9 +38,9 @@ answer_function answer_range;
 answer_function answer_source;
 /* What a heap's profile says at a dump, in sentences, as JSON. */
 answer_function answer_summary;
-/* Write the sentences as a member. Return 0 or -ENOMEM. */
-int summary_write(const struct view_profiles *profiles, const struct view_profile *of,
-                  const struct export_dump *at, struct json_writer *json, const char *key);
+/* Write the sentences as a member. */
+void summary_write(const struct view_profiles *profiles, const struct view_profile *of,
+                   const struct export_dump *at, struct json_writer *json, const char *key);
 /* A table by function, module, thread and so on, as JSON. */
 answer_function answer_table;
 /* A flame graph: a header in JSON, then columns of numbers (docs/view-requests.md). */

@@ -104,7 +104,7 @@ int saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, s
         json_end_object(&block.json);
     }
     json_end_object(&block.json);
-    code = summary_write(heaps->profiles, heap->of, &at, &block.json, "sentences");
+    summary_write(heaps->profiles, heap->of, &at, &block.json, "sentences");
     saved_block_numbers(&block, "samples", numbers, at.dump->sample_count);
     return saved_block_end(&block, code, heaps->blocks, name);
 }
