@@ -7,8 +7,8 @@
 
 #include "production/fleet/verbs/fleet.h"
 #include "tools/cli/compare/compare_format.h"
-#include "tools/print/format.h"
 #include "tools/print/stack_format.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: heap_profile fleet diff [options] BEFORE AFTER\n"
@@ -117,24 +117,21 @@ static int print(const struct fleet_request *request, const struct compare_sourc
         .stacks = request->report.stacks,
         .colours = request->report.colours,
     };
-    struct diff *diff = NULL;
-    int code = compare_stacks_make(&stacks);
+    compare_stacks_make(&stacks);
     if (!request->json) {
         compare.shown = &stacks;
         compare.diff.as_shown = !request->lines && !compare.stacks;
         for (int i = 0; i < 2 && !request->report.all_frames; i++)
             compare.diff.foldings[i] = &stacks.foldings[i];
     }
-    if (code == 0)
-        diff = diff_new(&before, &after, &compare.diff);
-    code = diff == NULL    ? -ENOMEM
-           : request->json ? compare_print_json(diff, sources, &compare, stdout)
-                           : compare_print_text(diff, sources, &compare, stdout);
+    struct diff *diff = xmalloc_made(diff_new(&before, &after, &compare.diff));
+    if (request->json)
+        compare_print_json(diff, sources, &compare, stdout);
+    else
+        compare_print_text(diff, sources, &compare, stdout);
     diff_free(diff);
     compare_stacks_clear(&stacks);
-    if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", strerror(-code));
-    return verb_end_output("difference", code < 0 ? VERB_FAILED : VERB_DONE);
+    return verb_end_output("difference", VERB_DONE);
 }
 
 static int compare(const struct fleet_request *request, char *const *operands)

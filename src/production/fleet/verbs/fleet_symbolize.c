@@ -171,7 +171,7 @@ static int find_names(const struct fleet_request *request, struct names *names, 
     struct symbolize_report report = {0};
     int code = symbol_places_read(&places, error);
     if (code == 0 && request->symbol_paths != NULL)
-        code = symbol_places_add(&places, request->symbol_paths, error);
+        symbol_places_add(&places, request->symbol_paths);
     places.by_build_id |= request->symbol_paths != NULL;
     if (code == 0)
         code = symbol_places_open(&places, !request->offline, &finder, &breakpad, error);

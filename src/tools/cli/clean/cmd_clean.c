@@ -16,7 +16,7 @@
 #include "tools/cli/options/options.h"
 #include "tools/cli/options/parse.h"
 #include "tools/print/format.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: heap_profile clean [options]\n"
@@ -110,17 +110,18 @@ static void count_file(void *context, int fd, const char *name, const struct sta
 static void add(struct remnants *remnants, const char *path, int fd, bool is_cache,
                 const struct request *request)
 {
-    struct remnant remnant = {.path = strdup(path), .is_cache = is_cache};
+    struct remnant remnant = {.path = xstrdup(path), .is_cache = is_cache};
     struct stat status;
-    bool is_ours = remnant.path != NULL && fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
+    bool is_ours = fstat(fd, &status) == 0 && status.st_uid == geteuid() &&
                    visit_files(fd, is_cache, count_file, &remnant) &&
                    (is_cache ? remnant.files > 0 : remnant.has_trace);
     if (is_ours) {
         remnant.device = status.st_dev;
         remnant.inode = status.st_ino;
     }
-    if (!is_ours || remnant.written > time(NULL) - (time_t)(request->older_ms / 1000) ||
-        ARRAY_ADD(&remnants->items, &remnants->count, &remnants->capacity, remnant) < 0)
+    if (is_ours && remnant.written <= time(NULL) - (time_t)(request->older_ms / 1000))
+        XARRAY_ADD(&remnants->items, &remnants->count, &remnants->capacity, remnant);
+    else
         free(remnant.path);
 }
 

@@ -7,6 +7,7 @@
 #include "tools/cli/compare/check_report.h"
 #include "util/terminal_text.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 #define TEXT_BYTES 1024
 
@@ -53,11 +54,11 @@ static void print_details(const struct check_page *page, const struct budget_res
     print(out, text);
     fputs("]\n", out);
     for (int i = 0; i < BUDGET_CULPRITS && check_has_culprits(result); i++) {
-        FILE *stream = result->culprits[i] != PROFILE_NONE ? open_memstream(&rows, &length) : NULL;
-        if (stream == NULL)
+        if (result->culprits[i] == PROFILE_NONE)
             break;
+        FILE *stream = xopen_memstream(&rows, &length);
         check_print_culprit(page, result, i, 0, stream);
-        fclose(stream);
+        xclose_memstream(stream);
         rows[length > 0 ? length - 1 : 0] = '\0'; /* without its newline */
         print(out, rows);
         fputc('\n', out);
@@ -141,7 +142,7 @@ static void print_escaped(FILE *out, const char *text, bool property)
 }
 
 /* Return the path relative to the working directory, which is the root of the sources in CI. The
- * caller frees it. NULL: no memory. */
+ * caller frees it. */
 static char *relative(const char *path)
 {
     char *here = getcwd(NULL, 0), *whole = realpath(path, NULL);
@@ -149,7 +150,7 @@ static char *relative(const char *path)
     size_t length = here != NULL ? strlen(here) : 0;
     if (length > 1 && strncmp(name, here, length) == 0 && name[length] == '/')
         name += length + 1;
-    char *copy = strdup(name);
+    char *copy = xstrdup(name);
     free(here);
     free(whole);
     return copy;
@@ -158,8 +159,6 @@ static char *relative(const char *path)
 static void print_file(const char *path, unsigned line, FILE *out)
 {
     char *name = relative(path);
-    if (name == NULL)
-        return;
     fputs("file=", out);
     print_escaped(out, name, true);
     fprintf(out, ",line=%u,", line);

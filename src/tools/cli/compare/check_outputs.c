@@ -10,6 +10,7 @@
 #include "tools/print/format.h"
 #include "util/output_file.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 #define SUMMARY_BYTES_MAX (1u << 20) /* GitHub shows no more */
 
@@ -19,13 +20,11 @@ static int write_file(const char *path, void (*write)(const void *content, FILE 
 {
     struct output_file file;
     struct error error;
-    FILE *out = NULL;
     int code = output_file_open(&file, path, OUTPUT_FILE_SHARED, &error);
-    if (code == 0 && (out = output_file_stream(&file)) == NULL)
-        code = error_set(&error, -ENOMEM, "no memory to write %s", path);
-    if (out != NULL)
-        write(content, out);
-    code = code < 0 ? code : output_file_close(&file, 0, &error);
+    if (code == 0) {
+        write(content, xmalloc_made(output_file_stream(&file)));
+        code = output_file_close(&file, 0, &error);
+    }
     if (code < 0)
         verb_fail(&error);
     return code;
@@ -58,12 +57,8 @@ static void write_summary(const void *content, FILE *out)
 
 int check_write_summary(const struct check_page *page, const char *path)
 {
-    struct summary summary = {.page = page, .old = malloc(SUMMARY_BYTES_MAX)};
+    struct summary summary = {.page = page, .old = xmalloc(SUMMARY_BYTES_MAX)};
     struct stat status;
-    if (summary.old == NULL) {
-        fputs("heap_profile: no memory\n", stderr);
-        return -ENOMEM;
-    }
     /* What is behind a descriptor stays there. */
     bool is_descriptor = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
     int fd = !is_descriptor ? regular_file_open(path, &status) : -1;

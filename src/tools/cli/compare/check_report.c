@@ -9,6 +9,7 @@
 #include "tools/print/format.h"
 #include "tools/print/stack_format.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define REASON_WIDTH 500
 #define STATE_WIDTH 12
@@ -206,11 +207,11 @@ static void print_json_stacks(const struct check_page *page, const struct budget
     for (int i = 0; i < BUDGET_CULPRITS && check_has_culprits(result); i++) {
         char *text = NULL;
         size_t length = 0;
-        FILE *out = result->culprits[i] != PROFILE_NONE ? open_memstream(&text, &length) : NULL;
-        if (out == NULL)
+        if (result->culprits[i] == PROFILE_NONE)
             break;
+        FILE *out = xopen_memstream(&text, &length);
         stack_format_print_row(&format, result->culprits[i], out);
-        fclose(out);
+        xclose_memstream(out);
         json_object(json, NULL);
         json_string(json, "stack", text);
         json_number(json, "amount", result->culprit_bytes[i]);

@@ -18,6 +18,7 @@
 #include "tools/print/progress.h"
 #include "tools/print/wait_notice.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 #define EXIT_HOLDS 0
 #define EXIT_FAILS 1
@@ -342,7 +343,7 @@ struct baseline {
 static bool is_dump_of_file(const char *argument)
 {
     const char *at = strrchr(argument, '@');
-    char *name = at != NULL ? strndup(argument, (size_t)(at - argument)) : NULL;
+    char *name = at != NULL ? xmalloc_made(strndup(argument, (size_t)(at - argument))) : NULL;
     bool found = name != NULL && access(argument, F_OK) != 0 && baseline_file_is(name);
     free(name);
     return found;
@@ -398,10 +399,11 @@ static int judge(struct request *request, struct compare_source *source, struct 
         .saved = baseline->is_file ? &baseline->file : NULL,
     };
     struct folding folding = {0};
-    int code = folding_make(&page->folding, source->profile);
-    if (code == 0 && before.profile != NULL)
-        code = folding_make(&folding, before.profile);
-    if (code == 0 && request->save_baseline != NULL) {
+    int code = 0;
+    xmalloc_code(folding_make(&page->folding, source->profile));
+    if (before.profile != NULL)
+        xmalloc_code(folding_make(&folding, before.profile));
+    if (request->save_baseline != NULL) {
         subject.dumps = source->dumps;
         subject.dump_count = source->dump_count;
         code = check_write_baseline(&request->budgets, &subject, request->save_baseline);
@@ -416,10 +418,8 @@ static int judge(struct request *request, struct compare_source *source, struct 
     before.dump_count = baseline->source.dump_count;
     before.folding = &folding;
     if (code == 0)
-        code = budgets_check(&request->budgets, &subject, baseline->is_missing ? NULL : &before,
-                             &report);
-    if (code == -ENOMEM)
-        fputs("heap_profile: no memory\n", stderr);
+        code = xmalloc_code(budgets_check(&request->budgets, &subject,
+                                          baseline->is_missing ? NULL : &before, &report));
     page->report = &report;
     code = code == 0 ? print(request, page) : EXIT_UNDECIDABLE;
     folding_clear(&page->folding);
@@ -490,6 +490,7 @@ static int check_command(struct request *request)
 int cmd_check(int argc, char **argv)
 {
     struct request request = {.undecided = UNDECIDED_REPORTED};
+    xmalloc_exit_code = EXIT_UNDECIDABLE;
     heap_config_init(&request.config);
     request.config.sampling_interval_bytes = 1;
     int code = parse_arguments(argc, argv, &request);

@@ -2,7 +2,6 @@
 /* heap_profile diff: reports what grew and what shrank between two profiles. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tools/cli/cmd.h"
@@ -11,9 +10,9 @@
 #include "tools/cli/options/options.h"
 #include "tools/cli/options/profile_options.h"
 #include "tools/export/diff_pprof.h"
-#include "tools/print/format.h"
 #include "util/output_file.h"
 #include "util/packed_file.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: heap_profile diff [options] BEFORE AFTER\n"
@@ -143,12 +142,8 @@ static int write_pprof(const char *path, const struct compare_source sources[2],
         verb_fail(&error);
         return code;
     }
-    struct diff *diff = diff_new(before, after, &by_callsite);
-    if (diff == NULL)
-        code = error_set(&error, -ENOMEM, "no memory for the pprof file");
-    else
-        code = diff_pprof_write(diff, before, after, title, packed_file_is_name(path), file.fd,
-                                &error);
+    struct diff *diff = xmalloc_made(diff_new(before, after, &by_callsite));
+    code = diff_pprof_write(diff, before, after, title, packed_file_is_name(path), file.fd, &error);
     code = output_file_close(&file, code, &error);
     if (code < 0)
         verb_fail(&error);
@@ -169,8 +164,7 @@ static int print(const struct request *request, const struct compare_source sour
         .lines = compare.diff.lines,
         .columns = stack_format_columns(stdout),
     };
-    struct diff *diff = NULL;
-    int code = compare_stacks_make(&stacks);
+    compare_stacks_make(&stacks);
     if (request->json && compare.view == EXPORT_VIEWS) {
         compare.view = EXPORT_SPACE;
     } else if (!request->json) {
@@ -179,16 +173,14 @@ static int print(const struct request *request, const struct compare_source sour
         for (int i = 0; i < 2 && !request->all_frames; i++)
             compare.diff.foldings[i] = &stacks.foldings[i];
     }
-    if (code == 0)
-        diff = diff_new(&before, &after, &compare.diff);
-    code = diff == NULL    ? -ENOMEM
-           : request->json ? compare_print_json(diff, sources, &compare, stdout)
-                           : compare_print_text(diff, sources, &compare, stdout);
+    struct diff *diff = xmalloc_made(diff_new(&before, &after, &compare.diff));
+    if (request->json)
+        compare_print_json(diff, sources, &compare, stdout);
+    else
+        compare_print_text(diff, sources, &compare, stdout);
     diff_free(diff);
     compare_stacks_clear(&stacks);
-    if (code < 0)
-        format_printf(stderr, "heap_profile: %s\n", strerror(-code));
-    return verb_end_output("difference", code < 0 ? VERB_FAILED : VERB_DONE);
+    return verb_end_output("difference", VERB_DONE);
 }
 
 int cmd_diff(int argc, char **argv)

@@ -263,11 +263,8 @@ static int write_files(const struct request *request, struct compare_source *bef
     struct leaks_written written;
     struct leaks leaks;
     exact.by_stack = true;
-    int code = leaks_make(before, after, &exact, &leaks);
-    if (code < 0)
-        error_set(error, code, "no memory to compare");
-    else
-        code = leaks_write_files(&leaks, request->directory, request->flame_graph, &written, error);
+    leaks_make(before, after, &exact, &leaks);
+    int code = leaks_write_files(&leaks, request->directory, request->flame_graph, &written, error);
     if (code == 0 && written.removed > 0)
         format_printf(stderr, "heap_profile: %zu file%s of an earlier run removed from %s\n",
                       written.removed, written.removed == 1 ? "" : "s", request->directory);
@@ -283,10 +280,9 @@ static int find_leaks(const struct request *request, struct compare_source sourc
     if (compare_sources_check_size(sources, whole_stacks, error) < 0)
         return error->code;
     struct compare_source *before = compared ? &sources[0] : NULL;
-    int code = leaks_make(before, &sources[1], &request->leaks, &leaks);
-    if (code < 0)
-        error_set(error, code, "no memory to compare");
-    else if (leaks.heap_count == 0)
+    int code = 0;
+    leaks_make(before, &sources[1], &request->leaks, &leaks);
+    if (leaks.heap_count == 0)
         code = error_set(error, -ENOENT, "no process of %.100s is in %.100s, too: %s",
                          sources[0].argument, sources[1].argument,
                          request->leaks.pairing == DIFF_PAIR_PIDS

@@ -22,11 +22,10 @@ struct compare_options {
 /* Names of enum diff_by: "callsite" and so on. */
 extern const char *const compare_by_names[DIFF_CONTEXT + 2];
 
-/* Return 0 or -ENOMEM. */
-int compare_print_text(const struct diff *diff, const struct compare_source sources[2],
-                       const struct compare_options *options, FILE *out);
-int compare_print_json(const struct diff *diff, const struct compare_source sources[2],
-                       const struct compare_options *options, FILE *out);
+void compare_print_text(const struct diff *diff, const struct compare_source sources[2],
+                        const struct compare_options *options, FILE *out);
+void compare_print_json(const struct diff *diff, const struct compare_source sources[2],
+                        const struct compare_options *options, FILE *out);
 
 /* Print "untold":[...]: the views that are missing from the file of either side. Their figures mean
  * nothing. */

@@ -4,6 +4,7 @@
 
 #include "profile/view.h"
 #include "tools/cli/options/profile_options.h"
+#include "util/xmalloc.h"
 
 #define STACK_INDENT "              "
 
@@ -100,13 +101,11 @@ void compare_print_filter(FILE *out, const char *filter, const struct diff_pair 
     fputc('\n', out);
 }
 
-int compare_stacks_make(struct compare_stacks *stacks)
+void compare_stacks_make(struct compare_stacks *stacks)
 {
-    int code = 0;
-    for (int i = 0; i < 2 && code == 0 && !stacks->all_frames; i++)
+    for (int i = 0; i < 2 && !stacks->all_frames; i++)
         if (stacks->profiles[i] != NULL)
-            code = folding_make(&stacks->foldings[i], stacks->profiles[i]);
-    return code;
+            xmalloc_code(folding_make(&stacks->foldings[i], stacks->profiles[i]));
 }
 
 void compare_stacks_clear(struct compare_stacks *stacks)

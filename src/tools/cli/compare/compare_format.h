@@ -36,8 +36,8 @@ struct compare_stacks {
     bool all_frames, lines;
     size_t columns; /* of a line; 0: unlimited */
 };
-/* Set the other members from all_frames and profiles. Return 0 or -ENOMEM. */
-int compare_stacks_make(struct compare_stacks *stacks);
+/* Set the other members from all_frames and profiles. */
+void compare_stacks_make(struct compare_stacks *stacks);
 void compare_stacks_clear(struct compare_stacks *stacks);
 /* Return the format for rows of a profile, after the given number of columns for figures. */
 struct stack_format compare_stacks_format(const struct compare_stacks *stacks,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a difference as one JSON object; docs/diff.md describes its keys. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,6 +7,7 @@
 #include "tools/cli/compare/compare_format.h"
 #include "tools/print/widened.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 const char *const compare_by_names[] = {
     [DIFF_CALLSITE] = "callsite", [DIFF_FUNCTION] = "function", [DIFF_MODULE] = "module",
@@ -138,13 +138,12 @@ void compare_print_left_out(struct json_writer *json, const char *filter,
     json_end_object(json);
 }
 
-static int print_pair(struct json_writer *json, const struct diff_pair *pair,
-                      const struct compare_source sources[2], const struct compare_options *options)
+static void print_pair(struct json_writer *json, const struct diff_pair *pair,
+                       const struct compare_source sources[2],
+                       const struct compare_options *options)
 {
     size_t count = 0;
-    const struct diff_row **rows = diff_rank(pair, options->view, &count);
-    if (rows == NULL)
-        return -ENOMEM;
+    const struct diff_row **rows = xmalloc_made(diff_rank(pair, options->view, &count));
     json_object(json, NULL);
     print_dumps(json, "before", sources[0].profile, pair->before, pair->before_count);
     print_dumps(json, "after", sources[1].profile, pair->after, pair->after_count);
@@ -162,13 +161,11 @@ static int print_pair(struct json_writer *json, const struct diff_pair *pair,
     json_unsigned(json, "rows_in_all", count);
     json_end_object(json);
     free(rows);
-    return 0;
 }
 
-int compare_print_json(const struct diff *diff, const struct compare_source sources[2],
-                       const struct compare_options *options, FILE *out)
+void compare_print_json(const struct diff *diff, const struct compare_source sources[2],
+                        const struct compare_options *options, FILE *out)
 {
-    int code = 0;
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_unsigned(&json, "version", 1);
@@ -176,10 +173,9 @@ int compare_print_json(const struct diff *diff, const struct compare_source sour
     json_string(&json, "view", export_view_info[options->view].name);
     json_string(&json, "filter", sources[1].profile->filter);
     json_array(&json, "heaps");
-    for (size_t i = 0; i < diff->pair_count && code == 0; i++)
-        code = print_pair(&json, &diff->pairs[i], sources, options);
+    for (size_t i = 0; i < diff->pair_count; i++)
+        print_pair(&json, &diff->pairs[i], sources, options);
     json_end_array(&json);
     json_end_object(&json);
     fputc('\n', out);
-    return code;
 }

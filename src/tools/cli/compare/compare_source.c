@@ -14,6 +14,7 @@
 #include "tools/print/progress.h"
 #include "util/regular_file.h"
 #include "util/units.h"
+#include "util/xmalloc.h"
 
 /* Parse the number, time or word after the '@'. Return false if it is invalid. */
 static bool parse_dump(const char *text, struct compare_source *source)
@@ -57,9 +58,7 @@ int compare_source_parse(const char *argument, struct compare_source *source, st
         return error_set(error, -EINVAL,
                          "%s: @ needs the number of a dump (@2), a time (@12.5s), max or last",
                          argument);
-    char *name = strndup(argument, (size_t)(at - argument));
-    if (name == NULL)
-        return error_set(error, -ENOMEM, "no memory");
+    char *name = xmalloc_made(strndup(argument, (size_t)(at - argument)));
     int code = output_find_trace(*name != '\0' ? name : NULL, source->path, error);
     free(name);
     return code;
@@ -198,9 +197,7 @@ int compare_source_choose(struct compare_source *source, const struct compare_ch
 {
     const struct profile *profile = source->profile;
     uint64_t start_ns = start_of(profile);
-    source->dumps = calloc(profile->heap_count + 1, sizeof(*source->dumps));
-    if (source->dumps == NULL)
-        return error_set(error, -ENOMEM, "no memory");
+    source->dumps = xcalloc(profile->heap_count + 1, sizeof(*source->dumps));
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         if (heap->dump_count == 0 || !is_chosen(&profile->processes[heap->process], heap, choice))

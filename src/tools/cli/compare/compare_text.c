@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints a difference as text: a header with both sides and the totals, then the largest
  * changes. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -10,6 +9,7 @@
 #include "tools/cli/compare/compare.h"
 #include "tools/cli/compare/compare_format.h"
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 #define FIGURES_COLUMNS 72 /* of a row, before its text */
 
@@ -224,25 +224,23 @@ static void print_head(const struct page *page, const struct compare_source sour
     }
 }
 
-static int print_pair(const struct page *page, const struct compare_source sources[2])
+static void print_pair(const struct page *page, const struct compare_source sources[2])
 {
     size_t count = 0, shown = 0;
-    const struct diff_row **rows = diff_rank(page->pair, page->view, &count);
-    if (rows == NULL)
-        return -ENOMEM;
+    const struct diff_row **rows = xmalloc_made(diff_rank(page->pair, page->view, &count));
     print_head(page, sources);
     if (compare_is_unseen(page->pair->before, page->pair->before_count) ||
         compare_is_unseen(page->pair->after, page->pair->after_count)) {
         fputs("\nA side is unknown: nothing can be compared\n", page->out);
         free(rows);
-        return 0;
+        return;
     }
     if (diff_is_unknown(page->pair, page->view)) {
         fprintf(page->out, "\n%s: not in one of the files; try --view %s\n",
                 export_view_info[page->view].title,
                 page->view == EXPORT_SPACE ? "alloc_space" : "space");
         free(rows);
-        return 0;
+        return;
     }
     for (size_t i = 0; i < count; i++)
         shown += is_shown(page, rows[i]);
@@ -262,7 +260,6 @@ static int print_pair(const struct page *page, const struct compare_source sourc
         fputs("\n* more than sampling alone explains (99 % for the whole table, by Holm)\n",
               page->out);
     free(rows);
-    return 0;
 }
 
 /* Return whether one of the programs still held memory at its dump. */
@@ -289,15 +286,13 @@ static enum export_view view_of(const struct diff_pair *pair, const struct compa
                : EXPORT_MAX;
 }
 
-int compare_print_text(const struct diff *diff, const struct compare_source sources[2],
-                       const struct compare_options *options, FILE *out)
+void compare_print_text(const struct diff *diff, const struct compare_source sources[2],
+                        const struct compare_options *options, FILE *out)
 {
-    int code = 0;
-    for (size_t i = 0; i < diff->pair_count && code == 0; i++) {
+    for (size_t i = 0; i < diff->pair_count; i++) {
         bool has_marks = false;
         const struct diff_pair *pair = &diff->pairs[i];
         struct page page = {pair, options, view_of(pair, options), out, &has_marks};
-        code = print_pair(&page, sources);
+        print_pair(&page, sources);
     }
-    return code;
 }

@@ -2,12 +2,12 @@
 /* Makes the leaks of each heap from a difference, and groups the heaps by process. */
 #include "tools/cli/compare/leaks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "trace/intern.h"
 #include "util/id_map.h"
+#include "util/xmalloc.h"
 
 static void describe(const struct leaks *leaks, const struct diff_pair *pair,
                      struct leaks_heap *heap)
@@ -30,8 +30,7 @@ struct numbering {
     struct id_map unpaired; /* processes, by address */
 };
 
-/* Return the number of a heap's process, the same for processes that are printed alike; 0: no
- * memory. */
+/* Return the number of a heap's process, the same for processes that are printed alike. */
 static uint32_t process_number(struct numbering *numbering, const struct leaks_heap *heap)
 {
     bool added;
@@ -39,12 +38,11 @@ static uint32_t process_number(struct numbering *numbering, const struct leaks_h
     uint64_t key[] = {
         (uint32_t)process->pid,
         heap->process_count,
-        intern_bytes(&numbering->texts, process->name, strlen(process->name), &added),
-        intern_bytes(&numbering->texts, process->command, strlen(process->command), &added),
+        xmalloc_id(intern_bytes(&numbering->texts, process->name, strlen(process->name), &added)),
+        xmalloc_id(
+            intern_bytes(&numbering->texts, process->command, strlen(process->command), &added)),
     };
-    if (key[2] == 0 || key[3] == 0)
-        return 0;
-    return (uint32_t)intern_bytes(&numbering->keys, key, sizeof(key), &added);
+    return (uint32_t)xmalloc_id(intern_bytes(&numbering->keys, key, sizeof(key), &added));
 }
 
 bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
@@ -56,12 +54,10 @@ bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
 /* --- trends --- */
 
 /* Measure all rows of a heap by its later dump, and judge which grow. */
-static int judge(const struct leaks *leaks, struct leaks_heap *heap)
+static void judge(const struct leaks *leaks, struct leaks_heap *heap)
 {
     const struct diff_pair *pair = heap->pair;
-    heap->turnovers = calloc(pair->row_count + 1, sizeof(*heap->turnovers));
-    if (heap->turnovers == NULL)
-        return -ENOMEM;
+    heap->turnovers = xcalloc(pair->row_count + 1, sizeof(*heap->turnovers));
     for (size_t i = 0; i < pair->row_count; i++) {
         const struct diff_row *row = &pair->rows[i];
         struct turnover_facts facts = {0};
@@ -75,7 +71,7 @@ static int judge(const struct leaks *leaks, struct leaks_heap *heap)
                         pair->after_count > 0 ? &pair->after[0] : NULL, pair->after_count == 1);
         heap->has_trends |= heap->turnovers[i].kind != TURNOVER_UNKNOWN;
     }
-    return turnover_judge(heap->turnovers, pair->row_count);
+    xmalloc_code(turnover_judge(heap->turnovers, pair->row_count));
 }
 
 /* Return whether an entry may be a leak. Of live memory, it must grow; of a growth, it must not be
@@ -91,13 +87,11 @@ static bool is_leak(const struct leaks *leaks, const struct leaks_heap *heap,
 }
 
 /* Move the entries that grow to the front, and count the leaks. */
-static int rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
+static void rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
 {
     struct growth_list *list = &heap->grown;
-    struct growth_entry *ranked = calloc(list->count + 1, sizeof(*ranked));
+    struct growth_entry *ranked = xcalloc(list->count + 1, sizeof(*ranked));
     size_t used = 0;
-    if (ranked == NULL)
-        return -ENOMEM;
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < list->count; i++) {
             const struct growth_entry *entry = &list->entries[i];
@@ -112,7 +106,6 @@ static int rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
         }
     free(list->entries);
     list->entries = ranked;
-    return 0;
 }
 
 /* --- stacks --- */
@@ -131,9 +124,9 @@ struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leak
     const struct diff_stack *from = &heap->pair->stacks[row->stack_first];
     bool of_growth = leaks->before == NULL || leaks->before->profile == leaks->after->profile;
     struct leaks_stacks all = {.profile = leaks->after->profile, .of_growth = of_growth};
-    all.stacks = calloc(row->stack_count + 1, sizeof(*all.stacks));
+    all.stacks = xcalloc(row->stack_count + 1, sizeof(*all.stacks));
     size_t used = 0;
-    for (size_t i = 0; i < row->stack_count && all.stacks != NULL; i++) {
+    for (size_t i = 0; i < row->stack_count; i++) {
         double live = rollup_live_bytes(&from[i].sample->figures);
         uint32_t callsite = from[i].sample->callsite;
         if (from[i].side == 0 && !of_growth)
@@ -164,11 +157,9 @@ static int compare_heaps(const void *a, const void *b)
 }
 
 /* Order the heaps by size, and number the processes anew in this order. */
-static int rank_heaps(struct leaks *leaks, uint32_t processes)
+static void rank_heaps(struct leaks *leaks, uint32_t processes)
 {
-    uint32_t *numbers = calloc((size_t)processes + 1, sizeof(*numbers)), used = 0;
-    if (numbers == NULL)
-        return -ENOMEM;
+    uint32_t *numbers = xcalloc((size_t)processes + 1, sizeof(*numbers)), used = 0;
     if (leaks->heap_count > 0)
         qsort(leaks->heaps, leaks->heap_count, sizeof(*leaks->heaps), compare_heaps);
     for (size_t i = 0; i < leaks->heap_count; i++) {
@@ -177,61 +168,53 @@ static int rank_heaps(struct leaks *leaks, uint32_t processes)
         leaks->heaps[i].process_number = *number;
     }
     free(numbers);
-    return 0;
 }
 
 /* Group the heaps by process, in the order of each process's first heap. */
-static int group_heaps(struct leaks *leaks, uint32_t processes)
+static void group_heaps(struct leaks *leaks, uint32_t processes)
 {
-    size_t *starts = calloc((size_t)processes + 2, sizeof(*starts));
-    struct leaks_heap *grouped = calloc(leaks->heap_count + 1, sizeof(*grouped));
-    int code = starts == NULL || grouped == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+    size_t *starts = xcalloc((size_t)processes + 2, sizeof(*starts));
+    struct leaks_heap *grouped = xcalloc(leaks->heap_count + 1, sizeof(*grouped));
+    for (size_t i = 0; i < leaks->heap_count; i++)
         starts[leaks->heaps[i].process_number + 1]++;
-    for (uint32_t i = 1; i <= processes && code == 0; i++)
+    for (uint32_t i = 1; i <= processes; i++)
         starts[i + 1] += starts[i];
-    for (size_t i = 0; i < leaks->heap_count && code == 0; i++)
+    for (size_t i = 0; i < leaks->heap_count; i++)
         grouped[starts[leaks->heaps[i].process_number]++] = leaks->heaps[i];
     free(starts);
-    if (code < 0) {
-        free(grouped);
-        return code;
-    }
     free(leaks->heaps);
     leaks->heaps = grouped;
-    return 0;
 }
 
-static int take_unpaired(struct leaks *leaks, struct numbering *numbering, struct leaks_heap *heap)
+static void take_unpaired(struct leaks *leaks, struct numbering *numbering, struct leaks_heap *heap)
 {
     uint64_t id = (uint64_t)(uintptr_t)heap->process;
     heap->process_number = (uint32_t)leaks->unpaired_count + 1;
     heap->is_reported = id_map_find(&numbering->unpaired, id) != ID_MAP_NONE;
     leaks->unpaired[leaks->unpaired_count++] = *heap;
-    return heap->is_reported ? 0 : id_map_set(&numbering->unpaired, id, 1);
+    xmalloc_code(id_map_set(&numbering->unpaired, id, 1));
 }
 
-static int take_pair(struct leaks *leaks, struct numbering *numbering, const struct diff_pair *pair)
+static void take_pair(struct leaks *leaks, struct numbering *numbering,
+                      const struct diff_pair *pair)
 {
     struct leaks_heap heap = {0};
     describe(leaks, pair, &heap);
-    if (leaks->before != NULL && pair->process_missing)
-        return take_unpaired(leaks, numbering, &heap);
+    if (leaks->before != NULL && pair->process_missing) {
+        take_unpaired(leaks, numbering, &heap);
+        return;
+    }
     heap.process_number = process_number(numbering, &heap);
-    if (heap.process_number == 0)
-        return -ENOMEM;
     struct leaks_heap *at = &leaks->heaps[leaks->heap_count++];
     *at = heap;
-    int code = growth_list_make(pair, &leaks->options->growth, false, &at->grown);
-    if (code == 0)
-        code = growth_list_make(pair, &leaks->options->growth, true, &at->shrunk);
-    if (code == 0)
-        code = judge(leaks, at);
-    return code < 0 ? code : rank_entries(leaks, at);
+    xmalloc_code(growth_list_make(pair, &leaks->options->growth, false, &at->grown));
+    xmalloc_code(growth_list_make(pair, &leaks->options->growth, true, &at->shrunk));
+    judge(leaks, at);
+    rank_entries(leaks, at);
 }
 
-int leaks_make(struct compare_source *before, struct compare_source *after,
-               const struct leaks_options *options, struct leaks *leaks)
+void leaks_make(struct compare_source *before, struct compare_source *after,
+                const struct leaks_options *options, struct leaks *leaks)
 {
     struct diff_options by = {.by = DIFF_CALLSITE,
                               .lines = options->lines,
@@ -254,27 +237,20 @@ int leaks_make(struct compare_source *before, struct compare_source *after,
                    .all_frames = options->all_frames,
                    .lines = options->lines,
                    .columns = stack_format_columns(stdout)}};
-    if (compare_stacks_make(&leaks->stacks) < 0)
-        return -ENOMEM;
+    compare_stacks_make(&leaks->stacks);
     for (int i = 0; i < 2 && !options->all_frames; i++)
         if (leaks->stacks.profiles[i] != NULL)
             by.foldings[i] = &leaks->stacks.foldings[i];
-    leaks->diff = diff_new(&early, &late, &by);
-    if (leaks->diff == NULL)
-        return -ENOMEM;
-    leaks->heaps = calloc(leaks->diff->pair_count + 1, sizeof(*leaks->heaps));
-    leaks->unpaired = calloc(leaks->diff->pair_count + 1, sizeof(*leaks->unpaired));
-    int code = leaks->heaps == NULL || leaks->unpaired == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < leaks->diff->pair_count && code == 0; i++)
-        code = take_pair(leaks, &numbering, &leaks->diff->pairs[i]);
-    if (code == 0)
-        code = rank_heaps(leaks, numbering.keys.count);
-    if (code == 0)
-        code = group_heaps(leaks, numbering.keys.count);
+    leaks->diff = xmalloc_made(diff_new(&early, &late, &by));
+    leaks->heaps = xcalloc(leaks->diff->pair_count + 1, sizeof(*leaks->heaps));
+    leaks->unpaired = xcalloc(leaks->diff->pair_count + 1, sizeof(*leaks->unpaired));
+    for (size_t i = 0; i < leaks->diff->pair_count; i++)
+        take_pair(leaks, &numbering, &leaks->diff->pairs[i]);
+    rank_heaps(leaks, numbering.keys.count);
+    group_heaps(leaks, numbering.keys.count);
     intern_free(&numbering.texts);
     intern_free(&numbering.keys);
     id_map_free(&numbering.unpaired);
-    return code;
 }
 
 void leaks_clear(struct leaks *leaks)

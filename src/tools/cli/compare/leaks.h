@@ -50,10 +50,9 @@ struct leaks {
     size_t unpaired_count;
 };
 
-/* Fill `leaks` from sources whose dumps are chosen; the sources stay the caller's. Return 0 or
- * -ENOMEM. */
-int leaks_make(struct compare_source *before, struct compare_source *after,
-               const struct leaks_options *options, struct leaks *leaks);
+/* Fill `leaks` from sources whose dumps are chosen; the sources stay the caller's. */
+void leaks_make(struct compare_source *before, struct compare_source *after,
+                const struct leaks_options *options, struct leaks *leaks);
 void leaks_clear(struct leaks *leaks);
 
 static inline const struct turnover *leaks_turnover(const struct leaks_heap *heap,

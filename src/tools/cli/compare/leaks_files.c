@@ -8,6 +8,7 @@
 
 #include "tools/cli/compare/leaks.h"
 #include "util/safe_directory.h"
+#include "util/xmalloc.h"
 
 #define LEAKS_SUFFIX "-leaks.json"
 
@@ -84,10 +85,7 @@ FILE *leaks_create(const struct leaks_directory *output, const struct leaks_heap
                  suffix);
         code = output_file_open_in(file, output->fd, output->path, whole, OUTPUT_FILE_NEW, error);
     }
-    FILE *out = code < 0 ? NULL : output_file_stream(file);
-    if (code == 0 && out == NULL)
-        output_file_close(file, error_set(error, -ENOMEM, "no memory to write files"), error);
-    return out;
+    return code < 0 ? NULL : xmalloc_made(output_file_stream(file));
 }
 
 static int write_heap(const struct leaks_heap *heap, const struct leaks_directory *output,

@@ -9,8 +9,8 @@
 #include "tools/cli/compare/leaks.h"
 #include "tools/cli/view/saved_page.h"
 #include "trace/intern.h"
-#include "util/array.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define OBJECTS_SUFFIX "-objects.json"
 
@@ -51,13 +51,13 @@ static struct view_opening find_opening(const struct leaks *leaks)
     };
 }
 
-/* Return the dumps that were compared; malloc'd. NULL: no memory. */
+/* Return the dumps that were compared; malloc'd. */
 static struct export_dump *list_dumps(const struct leaks *leaks, size_t *count)
 {
     const struct compare_source *before = leaks->before, *after = leaks->after;
     *count = after->dump_count + (before == NULL ? 0 : before->dump_count);
-    struct export_dump *dumps = calloc(*count + 1, sizeof(*dumps));
-    for (size_t i = 0; i < *count && dumps != NULL; i++)
+    struct export_dump *dumps = xcalloc(*count + 1, sizeof(*dumps));
+    for (size_t i = 0; i < *count; i++)
         dumps[i] = i < after->dump_count ? after->dumps[i] : before->dumps[i - after->dump_count];
     return dumps;
 }
@@ -78,8 +78,6 @@ static int write_page(const struct leaks *leaks, FILE *out, struct error *error)
         snprintf(title, sizeof(title), "Live in %.400s", after->argument);
     size_t count;
     struct export_dump *dumps = list_dumps(leaks, &count);
-    if (dumps == NULL)
-        return error_set(error, -ENOMEM, "not enough memory for the page");
     const struct view_save_options options = {
         .choice = {dumps, count, .with_earlier = false},
         .opening = find_opening(leaks),
@@ -112,28 +110,27 @@ static const char *name_of(struct tree *tree, const struct profile *profile,
                            const struct profile_frame *frame, uint64_t *number)
 {
     char buffer[PROFILE_LABEL_BYTES];
-    bool added = false;
+    bool added;
     const char *label = interpreter_frames_label(profile, frame, buffer);
-    *number = intern_bytes(&tree->names, label, strlen(label), &added);
-    if (*number == 0 || ARRAY_RESERVE(&tree->texts, &tree->text_capacity, *number - 1, 1) < 0)
-        return NULL;
-    if (added)
-        tree->texts[*number - 1] = strdup(label);
+    *number = xmalloc_id(intern_bytes(&tree->names, label, strlen(label), &added));
+    if (added) {
+        XARRAY_RESERVE(&tree->texts, &tree->text_capacity, *number - 1, 1);
+        tree->texts[*number - 1] = xstrdup(label);
+    }
     return tree->texts[*number - 1];
 }
 
-/* Return the node of a frame below another, creating it if needed; 0: no memory. */
+/* Return the node of a frame below another, creating it if needed. */
 static size_t node_below(struct tree *tree, size_t parent, const struct profile *profile,
                          const struct profile_frame *frame)
 {
     uint64_t number;
-    bool added = false;
+    bool added;
     const char *name = name_of(tree, profile, frame, &number);
     uint64_t key[] = {parent, number};
-    uint64_t id = name == NULL ? 0 : intern_bytes(&tree->ids, key, sizeof(key), &added);
-    if (id == 0 || ARRAY_RESERVE(&tree->items, &tree->capacity, id, 1) < 0)
-        return 0;
+    uint64_t id = xmalloc_id(intern_bytes(&tree->ids, key, sizeof(key), &added));
     if (added) {
+        XARRAY_RESERVE(&tree->items, &tree->capacity, id, 1);
         struct node *above = &tree->items[parent];
         tree->items[id] = (struct node){.name = name};
         if (above->first == 0)
@@ -146,7 +143,7 @@ static size_t node_below(struct tree *tree, size_t parent, const struct profile 
     return (size_t)id;
 }
 
-static int add_entry(struct tree *tree, const struct growth_entry *entry)
+static void add_entry(struct tree *tree, const struct growth_entry *entry)
 {
     const struct profile *profile = entry->row->profile;
     size_t depth = export_take_stack(profile, entry->row->callsite, tree->stack), at = 0;
@@ -154,10 +151,8 @@ static int add_entry(struct tree *tree, const struct growth_entry *entry)
         tree->items[at].size += entry->size;
         tree->items[at].count += entry->count;
         if (depth == 0)
-            return 0;
+            return;
         at = node_below(tree, at, profile, &profile->frames[tree->stack[--depth]]);
-        if (at == 0)
-            return -ENOMEM;
     }
 }
 
@@ -172,12 +167,10 @@ static void begin_node(struct json_writer *json, const struct node *node)
 }
 
 /* Write the tree without recursion: its stacks may be deeper than our own stack allows. */
-static int write_tree(const struct tree *tree, FILE *out)
+static void write_tree(const struct tree *tree, FILE *out)
 {
-    size_t *way = calloc(tree->count + 1, sizeof(*way)), depth = 0, at = 0;
+    size_t *way = xcalloc(tree->count + 1, sizeof(*way)), depth = 0, at = 0;
     struct json_writer json = json_begin(out);
-    if (way == NULL)
-        return -ENOMEM;
     for (;;) {
         begin_node(&json, &tree->items[at]);
         if (tree->items[at].first != 0) {
@@ -198,7 +191,6 @@ static int write_tree(const struct tree *tree, FILE *out)
     }
     fputc('\n', out);
     free(way);
-    return 0;
 }
 
 static size_t deepest_of(const struct leaks *leaks)
@@ -208,19 +200,14 @@ static size_t deepest_of(const struct leaks *leaks)
     return after > before ? after : before;
 }
 
-static int write_objects(const struct leaks *leaks, const struct leaks_heap *heap, FILE *out)
+static void write_objects(const struct leaks *leaks, const struct leaks_heap *heap, FILE *out)
 {
-    struct tree tree = {.count = 1};
-    int code = ARRAY_RESERVE(&tree.items, &tree.capacity, 0, 1);
-    tree.stack = calloc(deepest_of(leaks), sizeof(*tree.stack));
-    if (code == 0 && tree.stack != NULL)
-        tree.items[0] = (struct node){.name = "root"};
-    else
-        code = -ENOMEM;
-    for (size_t i = 0; i < heap->grown.count && code == 0; i++)
-        code = add_entry(&tree, &heap->grown.entries[i]);
-    if (code == 0)
-        code = write_tree(&tree, out);
+    static const struct node root = {.name = "root"};
+    struct tree tree = {.stack = xcalloc(deepest_of(leaks), sizeof(*tree.stack))};
+    XARRAY_ADD(&tree.items, &tree.count, &tree.capacity, root);
+    for (size_t i = 0; i < heap->grown.count; i++)
+        add_entry(&tree, &heap->grown.entries[i]);
+    write_tree(&tree, out);
     for (uint64_t i = 0; i < tree.names.count && i < tree.text_capacity; i++)
         free(tree.texts[i]);
     intern_free(&tree.names);
@@ -228,7 +215,6 @@ static int write_objects(const struct leaks *leaks, const struct leaks_heap *hea
     free(tree.texts);
     free(tree.items);
     free(tree.stack);
-    return code;
 }
 
 /* --- the files --- */
@@ -238,10 +224,7 @@ static FILE *open_in(const struct leaks_directory *output, const char *name,
 {
     if (output_file_open_in(file, output->fd, output->path, name, 0, error) < 0)
         return NULL;
-    FILE *out = output_file_stream(file);
-    if (out == NULL)
-        output_file_close(file, error_set(error, -ENOMEM, "no memory to write %s", name), error);
-    return out;
+    return xmalloc_made(output_file_stream(file));
 }
 
 static void write_index_entry(const struct leaks_heap *heap, const char *objects,
@@ -271,10 +254,8 @@ static int write_heaps(const struct leaks *leaks, const struct leaks_directory *
         FILE *out = leaks_create(output, heap, OBJECTS_SUFFIX, &file, error);
         if (out == NULL)
             return error->code;
-        code = write_objects(leaks, heap, out);
-        if (code < 0)
-            error_set(error, code, "no memory for %s", file.path);
-        code = output_file_close(&file, code, error);
+        write_objects(leaks, heap, out);
+        code = output_file_close(&file, 0, error);
         write_index_entry(heap, file.name, index);
     }
     return code;

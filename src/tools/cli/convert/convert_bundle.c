@@ -24,6 +24,7 @@
 #include "tools/print/format.h"
 #include "trace/read/trace_source.h"
 #include "util/write_all.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: traceconv bundle [options] TRACE OUT\n"
@@ -130,11 +131,11 @@ static void print_files(const struct symbolize_report *symbols)
     }
 }
 
-/* Return the reasons by mapping of the profile; NULL: no memory. */
+/* Return the reasons by mapping of the profile. */
 static uint8_t *find_reasons(const struct profile *profile, const struct symbolize_report *symbols)
 {
-    uint8_t *reasons = calloc(profile->mapping_count + 1, sizeof(*reasons));
-    for (size_t i = 0; reasons != NULL && i < profile->mapping_count; i++) {
+    uint8_t *reasons = xcalloc(profile->mapping_count + 1, sizeof(*reasons));
+    for (size_t i = 0; i < profile->mapping_count; i++) {
         const struct profile_mapping *mapping = &profile->mappings[i];
         for (size_t j = 0; j < symbols->count && reasons[i] == 0; j++)
             if (strcmp(symbols->modules[j].path, mapping->path) == 0 &&
@@ -156,11 +157,10 @@ static bool print_missing(const struct outcome *outcome, const char *path)
     bool done = profile != NULL && profile->heap_count > 0;
     if (done) {
         uint8_t *reasons = find_reasons(profile, &outcome->symbols);
-        if (unnamed_collect(&unnamed, profile, &all, reasons) == 0) {
-            unnamed_print_text(stderr, &unnamed, &all, 0);
-            if (unnamed.count == 0)
-                fputs("every frame has a name\n", stderr);
-        }
+        unnamed_collect(&unnamed, profile, &all, reasons);
+        unnamed_print_text(stderr, &unnamed, &all, 0);
+        if (unnamed.count == 0)
+            fputs("every frame has a name\n", stderr);
         unnamed_clear(&unnamed);
         free(reasons);
     }
@@ -191,24 +191,22 @@ static void print_summary(const struct outcome *outcome, const char *path, bool 
 /* --- default places --- */
 
 /* Add the directories in which Android's builds keep symbols. */
-static int add_build_directories(struct request *request, struct error *error)
+static void add_build_directories(struct request *request)
 {
     static const char *const built[] = {"app/build/intermediates/cmake",
                                         "app/build/intermediates/merged_native_libs", ".build-id"};
     const char *product = getenv("ANDROID_PRODUCT_OUT");
     char symbols[PATH_MAX];
-    int result = 0;
-    for (size_t i = 0; i < sizeof(built) / sizeof(built[0]) && result == 0; i++) {
+    for (size_t i = 0; i < sizeof(built) / sizeof(built[0]); i++) {
         if (access(built[i], R_OK | X_OK) != 0)
             continue;
         request->places.by_build_id = true;
-        result = symbol_places_add(&request->places, built[i], error);
+        symbol_places_add(&request->places, built[i]);
     }
-    if (result == 0 && product != NULL && *product != '\0' &&
+    if (product != NULL && *product != '\0' &&
         snprintf(symbols, sizeof(symbols), "%s/symbols", product) < (int)sizeof(symbols) &&
         access(symbols, R_OK | X_OK) == 0)
-        result = symbol_places_add(&request->places, symbols, error);
-    return result;
+        symbol_places_add(&request->places, symbols);
 }
 
 static int find_maps(struct request *request, struct error *error)
@@ -340,7 +338,7 @@ static int run(struct request *request)
     if (result == 0 && conversion_is_no_trace(path, &error))
         result = error.code;
     if (result == 0 && request->automatic_places)
-        result = add_build_directories(request, &error);
+        add_build_directories(request);
     if (result == 0 && request->automatic_maps)
         result = find_maps(request, &error);
     if (result == 0)

@@ -46,10 +46,9 @@ struct choice {
 static int64_t list_dumps(const struct profile *profile, const struct choice *choice,
                           const char *path, struct export_dump **dumps, struct error *error)
 {
-    int64_t count = dump_choice_list(&choice->which, profile, dumps, error);
-    size_t heaps = 0;
+    size_t count = dump_choice_list(&choice->which, profile, dumps), heaps = 0;
     if (count != 0)
-        return count;
+        return (int64_t)count;
     for (size_t i = 0; i < profile->heap_count; i++)
         heaps += profile->heaps[i].dump_count > 0;
     if (heaps == 0)

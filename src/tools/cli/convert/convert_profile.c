@@ -19,6 +19,7 @@
 #include "tools/print/format.h"
 #include "tools/print/progress.h"
 #include "util/safe_directory.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: traceconv profile [options] [DIR|TRACE]\n"
@@ -91,14 +92,14 @@ static void warn_of_loss(const struct profile_process *process, enum trace_loss_
  * the flag. */
 static void warn_of_losses(const struct profile *profile, const struct output_pprof *choice)
 {
-    uint32_t *flags = calloc(profile->process_count + 1, sizeof(*flags)); /* bits TRACE_LOSS_* */
+    uint32_t *flags = xcalloc(profile->process_count + 1, sizeof(*flags)); /* bits TRACE_LOSS_* */
     _Static_assert(TRACE_LOSS_IDS <= 32, "a bit for each loss");
-    for (size_t i = 0; i < profile->heap_count && flags != NULL; i++)
+    for (size_t i = 0; i < profile->heap_count; i++)
         for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
             if (trace_losses[id].label != NULL &&
                 trace_loss_amount(&profile->heaps[i].status, id) != 0)
                 flags[profile->heaps[i].process] |= UINT32_C(1) << id;
-    for (size_t i = 0; i < profile->process_count && flags != NULL; i++)
+    for (size_t i = 0; i < profile->process_count; i++)
         for (enum trace_loss_id id = TRACE_LOSS_FIRST_FLAG; id < TRACE_LOSS_IDS; id++)
             if ((flags[i] >> id & 1) != 0 && is_selected(profile->processes[i].pid, choice))
                 warn_of_loss(&profile->processes[i], id);

@@ -18,6 +18,7 @@
 #include "tools/export/collapsed.h"
 #include "tools/export/speedscope.h"
 #include "tools/print/progress.h"
+#include "util/xmalloc.h"
 
 /* The chosen dumps. */
 struct stack_dumps {
@@ -37,8 +38,7 @@ struct stack_conversion {
                             profile's order */
     bool shares_callers; /* writes each caller once; else writes each stack in full */
     int (*check)(struct error *error); /* return 0 if this build can convert; may be NULL */
-    /* Write the dumps. Return the amount written, 0 if the view is empty, or a negative errno, with
-     * *error set unless it is -ENOMEM. */
+    /* Write the dumps. Return the amount written, 0 if the view is empty, or a negative errno. */
     int64_t (*write)(const struct stack_dumps *dumps, FILE *out, struct error *error);
 };
 
@@ -97,12 +97,10 @@ static int compare_sizes(const void *left_pointer, const void *right_pointer)
     return order != 0 ? order : left->index < right->index ? -1 : left->index > right->index;
 }
 
-/* Order the dumps by size. Return 0 or -ENOMEM. */
-static int order_by_size(struct export_dump *dumps, size_t count)
+/* Order the dumps by size. */
+static void order_by_size(struct export_dump *dumps, size_t count)
 {
-    struct ranked_dump *ranked = calloc(count + 1, sizeof(*ranked));
-    if (ranked == NULL)
-        return -ENOMEM;
+    struct ranked_dump *ranked = xcalloc(count + 1, sizeof(*ranked));
     for (size_t i = 0; i < count; i++)
         ranked[i] = (struct ranked_dump){dumps[i], rollup_size_of(dumps[i].dump), i};
     if (count > 1)
@@ -110,7 +108,6 @@ static int order_by_size(struct export_dump *dumps, size_t count)
     for (size_t i = 0; i < count; i++)
         dumps[i] = ranked[i].dump;
     free(ranked);
-    return 0;
 }
 
 /* --- the conversion --- */
@@ -150,19 +147,16 @@ static int64_t write_dumps(const struct stack_conversion *conversion, struct pro
 {
     struct export_dump *dumps = NULL;
     struct output_file file = {.fd = -1};
-    FILE *out = NULL;
     int64_t written = 0;
-    int64_t count = dump_choice_list(&choice->which, profile, &dumps, error);
+    int64_t count = (int64_t)dump_choice_list(&choice->which, profile, &dumps);
     if (count == 0)
         count = explain_none(profile, choice, path, error);
     if (count > 0 && check_size(conversion, profile, dumps, count, path, error) < 0)
         count = error->code;
-    if (count > 0 && conversion->largest_first && order_by_size(dumps, (size_t)count) < 0)
-        count = error_set(error, -ENOMEM, "no memory for a list of dumps");
+    if (count > 0 && conversion->largest_first)
+        order_by_size(dumps, (size_t)count);
     if (count > 0 && conversion_open_output(&file, out_path, path, true, error) < 0)
         count = error->code;
-    if (count > 0 && (out = output_file_stream(&file)) == NULL)
-        count = error_set(error, -errno, "no memory to write: %s", strerror(errno));
     if (count > 0) {
         char name[PATH_MAX + 256];
         snprintf(name, sizeof(name), "%s%s%.250s", strcmp(path, "-") == 0 ? "heap profile" : path,
@@ -176,12 +170,12 @@ static int64_t write_dumps(const struct stack_conversion *conversion, struct pro
             strcmp(path, "-") == 0 ? "standard input" : path,
             name,
         };
+        FILE *out = xmalloc_made(output_file_stream(&file));
         errno = 0;
         written = conversion->write(&chosen, out, error);
         warn_of_filter(profile, dumps, (size_t)count, choice->view);
         if (written < 0)
-            count = written == -ENOMEM ? error_set(error, -ENOMEM, "no memory to write the stacks")
-                                       : written;
+            count = written;
     }
     int code = output_file_close(&file, count < 0 ? (int)count : 0, error);
     count = code < 0 ? code : count;
@@ -260,7 +254,7 @@ static const char collapsed_help[] =
 static int64_t write_collapsed(const struct stack_dumps *dumps, FILE *out, struct error *error)
 {
     (void)error;
-    return collapsed_write(dumps->profile, dumps->items, dumps->count, dumps->view, out);
+    return (int64_t)collapsed_write(dumps->profile, dumps->items, dumps->count, dumps->view, out);
 }
 
 int convert_collapsed(int argc, char **argv)
@@ -285,7 +279,7 @@ static const char speedscope_help[] =
 static int64_t write_speedscope(const struct stack_dumps *dumps, FILE *out, struct error *error)
 {
     (void)error;
-    return speedscope_write(dumps->profile, dumps->items, dumps->count, dumps->name, out);
+    return (int64_t)speedscope_write(dumps->profile, dumps->items, dumps->count, dumps->name, out);
 }
 
 int convert_speedscope(int argc, char **argv)

@@ -9,6 +9,7 @@
 
 #include "tools/cli/options/profile_options.h"
 #include "util/packed_file.h"
+#include "util/xmalloc.h"
 
 /* Bytes that are compressed at once. */
 #define WRITE_BYTES (256u * 1024u)
@@ -35,19 +36,14 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
 {
     static const cookie_io_functions_t functions = {.write = write_some};
     struct writing writing = {.file = file};
-    char *buffer = malloc(WRITE_BYTES);
-    int code = 0;
+    char *buffer = xmalloc(WRITE_BYTES);
     packed_file_open(&writing.packed, file->fd, file->packed, 0);
-    FILE *out = fopencookie(&writing, "w", functions);
-    if (out != NULL)
-        __fsetlocking(out, FSETLOCKING_BYCALLER); /* only this thread uses it, in small pieces */
-    if (out != NULL && buffer != NULL)
-        setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
-    if (out == NULL)
-        code = -ENOMEM;
-    int64_t sites = code == 0 ? memory_infra_write(profile, dumps, dump_count, options, out) : 0;
-    code = sites < 0 ? (int)sites : code;
-    if (out != NULL && fclose(out) != 0 && code == 0)
+    FILE *out = xmalloc_made(fopencookie(&writing, "w", functions));
+    __fsetlocking(out, FSETLOCKING_BYCALLER); /* only this thread uses it, in small pieces */
+    setvbuf(out, buffer, _IOFBF, WRITE_BYTES);
+    int64_t sites = memory_infra_write(profile, dumps, dump_count, options, out);
+    int code = sites < 0 ? (int)sites : 0;
+    if (fclose(out) != 0 && code == 0)
         code = -errno;
     int written = packed_file_close(&writing.packed);
     free(buffer);
@@ -68,11 +64,9 @@ int memory_infra_file_write_all(const struct profile *profile, int fd, bool pack
     static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
     static const struct dump_choice all = {.dump = DUMP_ALL};
     struct export_dump *dumps = NULL;
-    int64_t count = dump_choice_list(&all, profile, &dumps, error);
-    if (count < 0)
-        return (int)count;
+    size_t count = dump_choice_list(&all, profile, &dumps);
     int code =
-        memory_infra_file_write(profile, dumps, (size_t)count, &usual,
+        memory_infra_file_write(profile, dumps, count, &usual,
                                 &(const struct memory_infra_file){fd, packed, NULL, NULL}, error);
     free(dumps);
     return code;

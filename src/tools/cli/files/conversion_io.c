@@ -15,6 +15,7 @@
 #include "tools/cli/options/options.h"
 #include "tools/print/format.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 int conversion_find_input(const char *argument, char path[PATH_MAX], struct error *error)
 {
@@ -64,10 +65,7 @@ FILE *conversion_open_details(struct output_file *file, const char *path, struct
     const char *place = strcmp(path, "-") == 0 ? "/dev/stderr" : path;
     if (output_file_open(file, place, OUTPUT_FILE_SHARED, error) < 0)
         return NULL;
-    FILE *out = output_file_stream(file);
-    if (out == NULL)
-        output_file_close(file, error_set(error, -ENOMEM, "no memory to write %s", path), error);
-    return out;
+    return xmalloc_made(output_file_stream(file));
 }
 
 bool conversion_is_no_trace(const char *path, struct error *error)

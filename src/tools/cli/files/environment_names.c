@@ -14,6 +14,7 @@
 #include "tools/cli/files/symbol_options.h"
 #include "tools/cli/record/symbol_candidates.h"
 #include "tools/print/format.h"
+#include "util/xmalloc.h"
 
 /* Warn once: a tool may read several traces, and the page of `view` reads them again and again. */
 static void warn(const char *message)
@@ -29,11 +30,10 @@ static int symbolize(const struct profile *unfinished, struct symbol_finder *fin
     struct symbol_candidates candidates = {0};
     struct symbolize_report report = {0};
     const struct symbolize_options usual = {0};
-    uint8_t *reasons = calloc(unfinished->mapping_count + 1, sizeof(*reasons));
-    int code = reasons == NULL
-                   ? error_set(error, -ENOMEM, "no memory for symbols")
-                   : symbol_candidates_collect(&candidates, unfinished, finder, reasons, error);
-    if (code == 0 && candidates.found.count > 0)
+    uint8_t *reasons = xcalloc(unfinished->mapping_count + 1, sizeof(*reasons));
+    int code = 0;
+    symbol_candidates_collect(&candidates, unfinished, finder, reasons);
+    if (candidates.found.count > 0)
         code =
             symbol_options_symbolize(&usual, &candidates.found, finder, fd, &report, false, error);
     symbolize_report_clear(&report);
@@ -69,8 +69,7 @@ static int write_java_names(const struct profile *unfinished, const char *list, 
     struct trace_names names = {0};
     int code = deobfuscate_maps_add_list(&maps, list, error);
     for (size_t i = 0; i < unfinished->frame_count && code == 0; i++)
-        if (trace_names_add_frame(&names, unfinished->frames[i].linkage_name) < 0)
-            code = error_set(error, -ENOMEM, "no memory for Java's names");
+        xmalloc_code(trace_names_add_frame(&names, unfinished->frames[i].linkage_name));
     if (code == 0)
         code = deobfuscate_write(&maps, &names, fd, &report, error);
     deobfuscate_report_clear(&report);

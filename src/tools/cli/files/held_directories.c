@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "util/array.h"
 #include "util/process_files.h"
+#include "util/xmalloc.h"
 
 #define NAME "heap_profile"
 #define DESCRIPTORS_MAX 4096u
@@ -26,10 +26,10 @@ static void add(struct held_directories *held, pid_t pid, int descriptors, const
         return;
     ssize_t length = readlinkat(descriptors, name, path, sizeof(path) - 1);
     path[length > 0 ? length : 0] = '\0';
-    const struct held_directory item = {strdup(path), status.st_dev, status.st_ino, pid};
-    if (*path != '/' || item.path == NULL ||
-        ARRAY_ADD(&held->items, &held->count, &held->capacity, item) < 0)
-        free(item.path);
+    if (*path != '/')
+        return;
+    const struct held_directory item = {xstrdup(path), status.st_dev, status.st_ino, pid};
+    XARRAY_ADD(&held->items, &held->count, &held->capacity, item);
 }
 
 static void add_all_of(struct held_directories *held, pid_t pid)

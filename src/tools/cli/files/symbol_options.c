@@ -3,9 +3,7 @@
  * names. */
 #include "tools/cli/files/symbol_options.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "profile/symbols/live_files.h"
@@ -13,33 +11,26 @@
 #include "tools/cli/options/options.h"
 #include "tools/print/format.h"
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 /* --- places --- */
 
 /* Replace all directories by a list. */
-static int set_places(struct symbol_places *places, const char *list, char separator,
-                      struct error *error)
+static void set_places(struct symbol_places *places, const char *list, char separator)
 {
-    char *copy = strdup(list);
-    if (copy == NULL)
-        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    char *copy = xstrdup(list);
     free(places->directories);
     places->directories = copy;
     for (char *at = copy; separator != ':' && *at != '\0'; at++)
         *at = *at == separator ? ':' : *at;
-    return 0;
 }
 
-int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error)
+void symbol_places_add(struct symbol_places *places, const char *directory)
 {
-    char *joined;
-    if (places->directories == NULL)
-        return set_places(places, directory, ':', error);
-    if (asprintf(&joined, "%s:%s", places->directories, directory) < 0)
-        return error_set(error, -ENOMEM, "no memory for a list of directories");
-    free(places->directories);
-    places->directories = joined;
-    return 0;
+    char *before = places->directories;
+    places->directories =
+        before == NULL ? xstrdup(directory) : xasprintf("%s:%s", before, directory);
+    free(before);
 }
 
 int symbol_places_read(struct symbol_places *places, struct error *error)
@@ -47,23 +38,20 @@ int symbol_places_read(struct symbol_places *places, struct error *error)
     struct symbol_finder_options options = {0};
     int code = symbol_finder_options_from_environment(&options, error);
     *places = (struct symbol_places){.by_build_id = options.by_build_id};
-    return code == 0 && options.directories != NULL
-               ? set_places(places, options.directories, ':', error)
-               : code;
+    if (code == 0 && options.directories != NULL)
+        set_places(places, options.directories, ':');
+    return code;
 }
 
 /* Append a list of directories of Breakpad symbol files, separated by commas or colons. */
-static int add_breakpad(struct symbol_places *places, const char *list, struct error *error)
+static void add_breakpad(struct symbol_places *places, const char *list)
 {
-    char *joined;
     const char *before = places->breakpad == NULL ? "" : places->breakpad;
-    if (asprintf(&joined, "%s%s%s", before, *before == '\0' ? "" : ":", list) < 0)
-        return error_set(error, -ENOMEM, "no memory for a list of directories");
+    char *joined = xasprintf("%s%s%s", before, *before == '\0' ? "" : ":", list);
     for (char *at = joined; *at != '\0'; at++)
         *at = *at == ',' ? ':' : *at;
     free(places->breakpad);
     places->breakpad = joined;
-    return 0;
 }
 
 int symbol_places_open(const struct symbol_places *places, bool automatic,
@@ -102,15 +90,15 @@ void symbol_places_clear(struct symbol_places *places)
 bool take_symbol_paths(void *member, const char *name, const char *value)
 {
     (void)name;
-    struct error error;
-    return set_places(member, value, ',', &error) == 0 || verb_fail(&error) == 0;
+    set_places(member, value, ',');
+    return true;
 }
 
 bool take_breakpad_symbols(void *member, const char *name, const char *value)
 {
     (void)name;
-    struct error error;
-    return add_breakpad(member, value, &error) == 0 || verb_fail(&error) == 0;
+    add_breakpad(member, value);
+    return true;
 }
 
 /* --- report --- */

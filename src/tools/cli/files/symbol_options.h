@@ -20,7 +20,7 @@ struct symbol_places {
 /* Read PERFETTO_BINARY_PATH and PERFETTO_SYMBOLIZER_MODE. Return 0 or a negative errno. */
 int symbol_places_read(struct symbol_places *places, struct error *error);
 /* Append a directory. Return 0 or a negative errno. */
-int symbol_places_add(struct symbol_places *places, const char *directory, struct error *error);
+void symbol_places_add(struct symbol_places *places, const char *directory);
 /* Open the places, and this machine's own if `automatic`. *breakpad is NULL if no directory of
  * Breakpad symbol files was named. Warn of directories that cannot be searched. Return 0, or a
  * negative errno; even then the caller closes what is not NULL. */

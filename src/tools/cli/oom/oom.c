@@ -2,10 +2,10 @@
 /* Find the last dumps of a process that died, and compare them with those before. */
 #include "tools/cli/oom/oom.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "profile/compare/estimates.h"
+#include "util/xmalloc.h"
 
 bool oom_is_wanted(const struct profile_process *process, bool all)
 {
@@ -38,26 +38,24 @@ static struct diff *compare(const struct oom_death *death, const struct oom_heap
         .as_shown = true,
         .foldings = {folding, folding},
     };
-    return diff_new(&early, &late, &options);
+    return xmalloc_made(diff_new(&early, &late, &options));
 }
 
-static int list(const struct diff *diff, struct growth_list *list)
+static void list(const struct diff *diff, struct growth_list *list)
 {
     static const struct growth_options everything;
-    if (diff == NULL)
-        return -ENOMEM;
-    return diff->pair_count == 0 ? 0 : growth_list_make(&diff->pairs[0], &everything, false, list);
+    if (diff->pair_count > 0)
+        xmalloc_code(growth_list_make(&diff->pairs[0], &everything, false, list));
 }
 
-static int describe_heap(const struct oom_death *death, struct oom_heap *heap)
+static void describe_heap(const struct oom_death *death, struct oom_heap *heap)
 {
     heap->held_diff = compare(death, heap, false);
-    int code = list(heap->held_diff, &heap->held);
-    if (code == 0 && heap->before != NULL) {
+    list(heap->held_diff, &heap->held);
+    if (heap->before != NULL) {
         heap->grown_diff = compare(death, heap, true);
-        code = list(heap->grown_diff, &heap->grown);
+        list(heap->grown_diff, &heap->grown);
     }
-    return code;
 }
 
 static void list_heaps(struct oom_death *death, size_t process)
@@ -101,17 +99,13 @@ int oom_death_make(const struct profile *profile, size_t process, const char *pa
                                 .stacks = {.profiles = {NULL, profile},
                                            .all_frames = options->all_frames,
                                            .columns = stack_format_columns(stdout)}};
-    death->heaps = calloc(profile->heap_count + 1, sizeof(*death->heaps));
-    int code = death->heaps == NULL ? -ENOMEM : compare_stacks_make(&death->stacks);
-    if (code == 0) {
-        list_heaps(death, process);
-        code = check_size(death, whole_stacks, error);
-        if (code < 0)
-            return code;
-    }
+    death->heaps = xcalloc(profile->heap_count + 1, sizeof(*death->heaps));
+    compare_stacks_make(&death->stacks);
+    list_heaps(death, process);
+    int code = check_size(death, whole_stacks, error);
     for (size_t i = 0; i < death->heap_count && code == 0; i++)
-        code = describe_heap(death, &death->heaps[i]);
-    return code < 0 ? error_set(error, code, "there is no memory for its tables") : 0;
+        describe_heap(death, &death->heaps[i]);
+    return code;
 }
 
 void oom_death_clear(struct oom_death *death)

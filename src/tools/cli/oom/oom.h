@@ -40,8 +40,8 @@ struct oom_death {
 bool oom_is_wanted(const struct profile_process *process, bool all);
 
 /* Describe the death of a process; `path` and `profile` must outlive it. `whole_stacks`: each stack
- * is printed in full. Return 0; -E2BIG if that would be too much (profile/view.h); or -ENOMEM; with
- * a message. Clear it in all cases. */
+ * is printed in full. Return 0, or -E2BIG with a message if that would be too much
+ * (profile/view.h). Clear it in both cases. */
 int oom_death_make(const struct profile *profile, size_t process, const char *path,
                    const struct oom_options *options, bool whole_stacks, struct oom_death *death,
                    struct error *error);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util/xmalloc.h"
+
 #define PERIOD_SUFFIX ".pb.gz"
 #define END_SUFFIX ".end.pb.gz"
 
@@ -32,20 +34,14 @@ int period_files_find(struct period_files *files, const char *directory)
     if (count < 0)
         return -errno;
     unsigned found = (unsigned)count;
-    int code = found == 0 ? -ENOENT : 0;
-    if (code == 0 && (files->paths = calloc(found, sizeof(*files->paths))) == NULL)
-        code = -ENOMEM;
+    files->paths = xcalloc(found + 1, sizeof(*files->paths));
     for (unsigned i = 0; i < found; i++) {
-        if (code == 0 && ends_in(entries[i]->d_name, END_SUFFIX)) {
-            if (asprintf(&files->paths[files->count], "%s/%s", directory, entries[i]->d_name) < 0)
-                code = -ENOMEM;
-            else
-                files->count++;
-        }
+        if (ends_in(entries[i]->d_name, END_SUFFIX))
+            files->paths[files->count++] = xasprintf("%s/%s", directory, entries[i]->d_name);
         free(entries[i]);
     }
     free(entries);
-    return code;
+    return found == 0 ? -ENOENT : 0;
 }
 
 void period_files_clear(struct period_files *files)

@@ -10,6 +10,7 @@
 
 #include "tools/print/format.h"
 #include "util/units.h"
+#include "util/xmalloc.h"
 
 static bool parse_whole(const char *text, uint64_t *value, const char **rest)
 {
@@ -98,14 +99,10 @@ bool parse_names(const char *text, char ***names)
         text += strspn(text, " ");
         size_t length = strcspn(text, ",");
         if (length > 0) {
-            char **grown = realloc(*names, (count + 2) * sizeof(*grown));
-            if (grown == NULL)
-                return false;
+            char **grown = xreallocarray(*names, count + 2, sizeof(*grown));
             *names = grown;
-            grown[count] = strndup(text, length);
-            grown[count + 1] = NULL;
-            if (grown[count++] == NULL)
-                return false;
+            grown[count++] = xmalloc_made(strndup(text, length));
+            grown[count] = NULL;
         }
         text += length + (text[length] == ',');
     }
@@ -115,19 +112,15 @@ bool parse_names(const char *text, char ***names)
 /* Append the numbers of a comma-separated list to a malloc'd array. `parse_one` reads one of them
  * and sets *rest after it. */
 static bool parse_list(const char *text, bool (*parse_one)(const char *, uint64_t *, const char **),
-                       uint64_t **numbers, size_t *count, bool *has_memory)
+                       uint64_t **numbers, size_t *count)
 {
     do {
         uint64_t number;
         const char *rest = text;
         if (!parse_one(text, &number, &rest) || (*rest != ',' && *rest != '\0'))
             return false;
-        uint64_t *grown = realloc(*numbers, (*count + 1) * sizeof(*grown));
-        *has_memory = grown != NULL;
-        if (grown == NULL)
-            return false;
-        *numbers = grown;
-        grown[(*count)++] = number;
+        *numbers = xreallocarray(*numbers, *count + 1, sizeof(**numbers));
+        (*numbers)[(*count)++] = number;
         text = rest + (*rest == ',');
     } while (*text != '\0');
     return true;
@@ -136,8 +129,8 @@ static bool parse_list(const char *text, bool (*parse_one)(const char *, uint64_
 bool parse_numbers(const char *option, const char *what, const char *text, uint64_t **numbers,
                    size_t *count)
 {
-    bool has_memory = true, good = parse_list(text, parse_whole, numbers, count, &has_memory);
-    if (!good && has_memory)
+    bool good = parse_list(text, parse_whole, numbers, count);
+    if (!good)
         format_printf(stderr, "%s: %s takes %s, as in 1234,5678, not '%s'\n",
                       program_invocation_short_name, option, what, text);
     return good;
@@ -150,8 +143,8 @@ bool parse_pids(const char *text, uint64_t **pids, size_t *count)
 
 bool parse_byte_list(const char *option, const char *text, uint64_t **values, size_t *count)
 {
-    bool has_memory = true, good = parse_list(text, parse_size, values, count, &has_memory);
-    if (!good && has_memory)
+    bool good = parse_list(text, parse_size, values, count);
+    if (!good)
         format_printf(stderr, "heap_profile: %s takes bytes, as in 4096,64k,1, not '%s'\n", option,
                       text);
     return good;

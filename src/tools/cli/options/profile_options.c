@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/cli/options/parse.h"
+#include "util/xmalloc.h"
 
 const char *const view_option_names[] = {"space",         "objects", "alloc_space",
                                          "alloc_objects", "max",     NULL};
@@ -43,16 +43,13 @@ const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
     return &heap->dumps[number - 1];
 }
 
-int64_t dump_choice_list(const struct dump_choice *choice, const struct profile *profile,
-                         struct export_dump **dumps, struct error *error)
+size_t dump_choice_list(const struct dump_choice *choice, const struct profile *profile,
+                        struct export_dump **dumps)
 {
-    size_t most = 0;
-    int64_t count = 0;
+    size_t most = 0, count = 0;
     for (size_t i = 0; i < profile->heap_count; i++)
         most += profile->heaps[i].dump_count;
-    *dumps = malloc((most + 1) * sizeof(**dumps));
-    if (*dumps == NULL)
-        return error_set(error, -ENOMEM, "no memory for a list of dumps");
+    *dumps = xreallocarray(NULL, most + 1, sizeof(**dumps));
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         for (size_t j = 0; j < heap->dump_count; j++)

@@ -27,9 +27,9 @@ struct dump_choice {
 bool dump_choice_wants(const struct dump_choice *choice, const struct profile *profile,
                        const struct profile_heap *heap, size_t index);
 /* List the chosen dumps, without those of heaps that were never profiled. Return their number with
- * *dumps malloc'd, or -ENOMEM with *error set. */
-int64_t dump_choice_list(const struct dump_choice *choice, const struct profile *profile,
-                         struct export_dump **dumps, struct error *error);
+ * *dumps malloc'd. */
+size_t dump_choice_list(const struct dump_choice *choice, const struct profile *profile,
+                        struct export_dump **dumps);
 /* Return the one dump of a heap that the choice (other than DUMP_ALL) selects; NULL: none. */
 const struct profile_dump *dump_choice_of(const struct dump_choice *choice,
                                           const struct profile *profile,

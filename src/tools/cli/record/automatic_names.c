@@ -23,6 +23,7 @@
 #include "util/output_file.h"
 #include "util/read_only_sandbox.h"
 #include "util/write_all.h"
+#include "util/xmalloc.h"
 
 /* The task of the child. */
 struct work {
@@ -115,8 +116,7 @@ static int write_symbols(const struct work *work)
     if (warning.code != 0)
         warn("symbols", warning.message);
     if (result == 0)
-        result =
-            symbol_candidates_collect(&candidates, work->profile, finder, work->reasons, &error);
+        symbol_candidates_collect(&candidates, work->profile, finder, work->reasons);
     const struct symbolize_options usual = {0};
     if (result == 0 && candidates.found.count > 0)
         result = symbol_options_symbolize(&usual, &candidates.found, finder, work->symbols.fd,
@@ -159,6 +159,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
+        xmalloc_before_exit = NULL;
         read_only_sandbox_enter(symbol_cache_directory());
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(getppid() == parent ? write_it(work) : 1);

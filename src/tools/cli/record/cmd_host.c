@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap_profile host: runs a command under the profiler. Standard output belongs to the command; the
  * verb's own messages go to standard error. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "tools/cli/cmd.h"
 #include "tools/cli/options/heap_options.h"
@@ -11,6 +11,7 @@
 #include "tools/cli/record/host_command.h"
 #include "tools/print/format.h"
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: heap_profile host [options] -- COMMAND [ARGS]\n"
@@ -142,10 +143,21 @@ static void follow_what_is_meant(struct request *request)
                       base_name(host->command[0]));
 }
 
+static struct host_outcome outcome;
+
+/* Without memory for the report, end with the command's exit code all the same. */
+static void wait_for_command(void)
+{
+    host_wait(&outcome.result);
+    int status = outcome.result.wait_status;
+    if (status != -1)
+        xmalloc_exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
 static int run(const struct host_command *request)
 {
-    struct host_outcome outcome;
     struct error error = {0};
+    xmalloc_before_exit = wait_for_command;
     int code = host_command_run(request, &outcome, &error);
     if (code != 0)
         verb_fail(&error);
@@ -159,6 +171,7 @@ static int run(const struct host_command *request)
 int cmd_host(int argc, char **argv)
 {
     struct request request = {0};
+    xmalloc_exit_code = HOST_PROFILER_FAILED;
     heap_options_init(&request.config);
     request.host.config = &request.config;
     int code = parse_arguments(argc, argv, &request);

@@ -14,6 +14,7 @@
 #include "tools/cli/record/record_session.h"
 #include "tools/cli/record/service/service_session.h"
 #include "tools/print/format.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: heap_profile -n NAME[,NAME] [options]\n"
@@ -192,11 +193,7 @@ static int run_on_service(const struct profile_arguments *arguments)
         .output = arguments->session.output,
         .finish = arguments->session.finish,
     };
-    void *config = heap_config_to_bytes(&arguments->config, &session.config_length);
-    if (config == NULL) {
-        fputs("heap_profile: no memory for the configuration\n", stderr);
-        return RECORD_SESSION_FAILED;
-    }
+    void *config = xmalloc_made(heap_config_to_bytes(&arguments->config, &session.config_length));
     session.config = config;
     int code = service_session_run(&session);
     free(config);

@@ -8,7 +8,7 @@
 #include "tools/cli/options/parse.h"
 #include "tools/cli/record/session_list.h"
 #include "tools/print/format.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 static const char snapshot_help[] =
     "usage: heap_profile snapshot [ID | PID]\n"
@@ -78,10 +78,7 @@ struct asked {
 static void want(struct asked *asked, const struct session_server *server, const uint64_t *id)
 {
     const struct wanted wanted = {server, id};
-    if (ARRAY_ADD(&asked->wanted, &asked->count, &asked->capacity, wanted) < 0) {
-        fputs("heap_profile: out of memory\n", stderr);
-        asked->failed = true;
-    }
+    XARRAY_ADD(&asked->wanted, &asked->count, &asked->capacity, wanted);
 }
 
 static void take_answers(struct asked *asked, struct session_question *questions)
@@ -102,11 +99,10 @@ static void take_answers(struct asked *asked, struct session_question *questions
 /* Send the request to all wanted sessions at once. */
 static void ask_wanted(struct asked *asked, bool stop)
 {
-    struct session_question *questions = calloc(asked->count + 1, sizeof(*questions));
-    Heapprofd__ControlRequest *requests = calloc(asked->count + 1, sizeof(*requests));
-    Heapprofd__ControlRequest__Session *sessions = calloc(asked->count + 1, sizeof(*sessions));
-    bool has_memory = questions != NULL && requests != NULL && sessions != NULL;
-    for (size_t i = 0; has_memory && i < asked->count; i++) {
+    struct session_question *questions = xcalloc(asked->count + 1, sizeof(*questions));
+    Heapprofd__ControlRequest *requests = xcalloc(asked->count + 1, sizeof(*requests));
+    Heapprofd__ControlRequest__Session *sessions = xcalloc(asked->count + 1, sizeof(*sessions));
+    for (size_t i = 0; i < asked->count; i++) {
         const struct wanted *wanted = &asked->wanted[i];
         heapprofd__control_request__init(&requests[i]);
         heapprofd__control_request__session__init(&sessions[i]);
@@ -118,13 +114,8 @@ static void ask_wanted(struct asked *asked, bool stop)
                                                  .request = &requests[i],
                                                  .patience_ms = is_long ? STOP_MS : ANSWER_MS};
     }
-    if (has_memory) {
-        session_servers_ask(questions, asked->count);
-        take_answers(asked, questions);
-    } else {
-        fputs("heap_profile: out of memory\n", stderr);
-        asked->failed = true;
-    }
+    session_servers_ask(questions, asked->count);
+    take_answers(asked, questions);
     asked->count = 0;
     free(questions);
     free(requests);

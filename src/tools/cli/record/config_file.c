@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "tools/print/wait_notice.h"
-#include "util/array.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 #define CONFIG_BYTES_MAX (1u << 20)
 
@@ -25,8 +25,8 @@ char *config_file_read(const char *path, size_t *length, struct error *error)
     size_t capacity = 0;
     ssize_t got = 1;
     *length = 0;
-    while (got > 0 && *length <= CONFIG_BYTES_MAX &&
-           ARRAY_RESERVE(&bytes, &capacity, *length, 4096) == 0) {
+    while (got > 0 && *length <= CONFIG_BYTES_MAX) {
+        XARRAY_RESERVE(&bytes, &capacity, *length, 4096);
         got = read(fd, bytes + *length, capacity - *length);
         *length += got > 0 ? (size_t)got : 0;
     }

@@ -16,17 +16,18 @@
 #include "recorder/server/discovery_examine.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
+#include "util/xmalloc.h"
 #include "wire/python_versions.h"
 
 void doctor_say(const struct doctor *doctor, enum doctor_finding finding, const char *format, ...)
 {
-    char *text = NULL;
+    char *text;
     va_list arguments;
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) < 0)
-        text = NULL;
+        xmalloc_fail(0);
     va_end(arguments);
-    doctor->say(doctor->context, finding, text != NULL ? text : "not enough memory to say it");
+    doctor->say(doctor->context, finding, text);
     free(text);
 }
 

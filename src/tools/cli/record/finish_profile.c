@@ -20,6 +20,7 @@
 #include "tools/print/progress.h"
 #include "tools/print/stack_format.h"
 #include "util/output_file.h"
+#include "util/xmalloc.h"
 
 #define UNNAMED_LINES 3
 /* The files of a smaller profile are written in about the time that a thread takes to start. */
@@ -42,8 +43,7 @@ static void print_unnamed(const struct finished *finished, const struct report_o
                           FILE *stream)
 {
     struct unnamed_modules unnamed;
-    if (unnamed_collect(&unnamed, finished->profile, options, finished->names.reasons) < 0)
-        return;
+    unnamed_collect(&unnamed, finished->profile, options, finished->names.reasons);
     unnamed_print_text(stream, &unnamed, options, UNNAMED_LINES);
     unnamed_clear(&unnamed);
 }
@@ -181,7 +181,7 @@ static int write_all(struct finished *finished, struct error *error)
     char *text = NULL;
     size_t length = 0;
     pthread_t rest;
-    finished->report = finished->to == NULL ? NULL : open_memstream(&text, &length);
+    finished->report = finished->to == NULL ? NULL : xopen_memstream(&text, &length);
     bool has_thread = !finished->options->no_pprof &&
                       finished->profile->callsite_count >= LARGE_CALLSITES &&
                       pthread_create(&rest, NULL, make_rest, finished) == 0;
@@ -192,10 +192,8 @@ static int write_all(struct finished *finished, struct error *error)
         make_rest(finished);
     if (finished->report != NULL) {
         print_files(finished, finished->report);
-        fclose(finished->report);
+        xclose_memstream(finished->report);
     }
-    if (finished->files >= 0 && finished->to != NULL && text == NULL)
-        finished->files = error_set(&finished->error, -ENOMEM, "no memory for the report");
     if (finished->files < 0)
         *error = finished->error;
     else if (text != NULL)

@@ -14,9 +14,9 @@
 #include "recorder/sockets/run_directory.h"
 #include "recorder/sockets/session_directory.h"
 #include "tools/print/format.h"
-#include "util/array.h"
 #include "util/clock.h"
 #include "util/process_files.h"
+#include "util/xmalloc.h"
 
 #define STATUS_PATIENCE_MS 2000
 
@@ -102,22 +102,15 @@ static bool await(struct asked *asked, struct pollfd *polled, size_t count)
 /* Ask over the given connections (-1, or NULL: make them), which are closed. */
 static void ask(struct session_question *questions, size_t count, const int *connections)
 {
-    struct asked *asked = calloc(count + 1, sizeof(*asked));
-    struct pollfd *polled = calloc(count + 1, sizeof(*polled));
+    struct asked *asked = xcalloc(count + 1, sizeof(*asked));
+    struct pollfd *polled = xcalloc(count + 1, sizeof(*polled));
     for (size_t i = 0; i < count; i++) {
         questions[i].reply = NULL;
         questions[i].error = (struct error){0};
-        int fd = connections != NULL ? connections[i] : -1;
-        if (asked != NULL && polled != NULL) {
-            asked[i].question = &questions[i];
-            begin(&asked[i], fd);
-        } else {
-            error_set(&questions[i].error, -ENOMEM, "out of memory");
-            if (fd >= 0)
-                close(fd);
-        }
+        asked[i].question = &questions[i];
+        begin(&asked[i], connections != NULL ? connections[i] : -1);
     }
-    while (asked != NULL && polled != NULL && await(asked, polled, count))
+    while (await(asked, polled, count))
         continue;
     free(asked);
     free(polled);
@@ -173,8 +166,8 @@ static bool append(struct finding *finding, struct session_server *server)
     if (peer.pid > 0)
         server->pid = peer.pid;
     bool is_wanted = !is_known(list, server->pid);
-    if (is_wanted && list->count < SERVERS_MAX &&
-        ARRAY_RESERVE(&list->servers, &list->capacity, list->count, 8) == 0) {
+    if (is_wanted && list->count < SERVERS_MAX) {
+        XARRAY_RESERVE(&list->servers, &list->capacity, list->count, 8);
         finding->connections[list->count] = fd;
         list->servers[list->count++] = *server;
     } else {
@@ -258,15 +251,14 @@ static bool take(struct session_server *server, struct session_question *questio
 static void ask_for_status(struct session_list *list, const int *connections)
 {
     Heapprofd__ControlRequest request = HEAPPROFD__CONTROL_REQUEST__INIT;
-    struct session_question *questions = calloc(list->count + 1, sizeof(*questions));
+    struct session_question *questions = xcalloc(list->count + 1, sizeof(*questions));
     size_t kept = 0;
     request.has_status = request.status = true;
-    for (size_t i = 0; questions != NULL && i < list->count; i++)
+    for (size_t i = 0; i < list->count; i++)
         questions[i] = (struct session_question){
             .server = &list->servers[i], .request = &request, .patience_ms = STATUS_PATIENCE_MS};
-    if (questions != NULL)
-        ask(questions, list->count, connections);
-    for (size_t i = 0; questions != NULL && i < list->count; i++) {
+    ask(questions, list->count, connections);
+    for (size_t i = 0; i < list->count; i++) {
         struct session_server server = list->servers[i];
         if (take(&server, &questions[i]))
             list->servers[kept++] = server;

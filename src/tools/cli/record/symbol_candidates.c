@@ -4,7 +4,6 @@
  * are kept: the file tells where their functions start. */
 #include "tools/cli/record/symbol_candidates.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +14,8 @@
 #include "profile/symbols/mapped_guard.h"
 #include "tools/cli/files/symbol_options.h"
 #include "trace/intern.h"
-#include "util/array.h"
 #include "util/clock.h"
+#include "util/xmalloc.h"
 
 /* --- modules --- */
 
@@ -27,32 +26,23 @@ static uint32_t find_module(struct symbol_candidates *addresses, struct intern_t
     const void *key[] = {mapping->path, mapping->build_id, (void *)(uintptr_t)mapping->load_bias};
     struct trace_addresses *found = &addresses->found;
     bool added;
-    uint64_t id = intern_bytes(ids, key, sizeof(key), &added);
-    if (id == 0)
-        return PROFILE_NONE;
+    uint64_t id = xmalloc_id(intern_bytes(ids, key, sizeof(key), &added));
     if (!added)
         return (uint32_t)(id - 1);
-    struct trace_module module = {.load_bias = mapping->load_bias, .path = strdup(mapping->path)};
+    struct trace_module module = {.load_bias = mapping->load_bias, .path = xstrdup(mapping->path)};
     trace_module_set_build_id(&module, mapping->build_id);
-    if (module.path == NULL ||
-        ARRAY_ADD(&found->modules, &found->count, &found->capacity, module) < 0)
-        return PROFILE_NONE;
+    XARRAY_ADD(&found->modules, &found->count, &found->capacity, module);
     return (uint32_t)(id - 1);
 }
 
-static int take_modules(struct symbol_candidates *addresses, const struct profile *profile)
+static void take_modules(struct symbol_candidates *addresses, const struct profile *profile)
 {
     struct intern_table ids = {0};
-    int result = 0;
-    for (size_t i = 0; i < profile->mapping_count && result == 0; i++) {
-        addresses->module_of[i] = PROFILE_NONE;
-        if (profile->mappings[i].path[0] == '\0')
-            continue;
-        addresses->module_of[i] = find_module(addresses, &ids, &profile->mappings[i]);
-        result = addresses->module_of[i] == PROFILE_NONE ? -ENOMEM : 0;
-    }
+    for (size_t i = 0; i < profile->mapping_count; i++)
+        addresses->module_of[i] = profile->mappings[i].path[0] == '\0'
+                                      ? PROFILE_NONE
+                                      : find_module(addresses, &ids, &profile->mappings[i]);
     intern_free(&ids);
-    return result;
 }
 
 /* --- choosing modules --- */
@@ -88,16 +78,15 @@ static uint8_t reason_of(struct symbol_finder *finder, const struct trace_module
 }
 
 /* Drop the modules that have a reason, and renumber the others. One whose file was read stays. */
-static int drop_modules(struct symbol_candidates *addresses, struct symbol_finder *finder,
-                        uint8_t *reasons)
+static void drop_modules(struct symbol_candidates *addresses, struct symbol_finder *finder,
+                         uint8_t *reasons)
 {
     struct trace_addresses *found = &addresses->found;
-    uint8_t *reason = calloc(found->count + 1, sizeof(*reason));
-    uint32_t *now = calloc(found->count + 1, sizeof(*now));
-    addresses->wants_nameless = calloc(found->count + 1, sizeof(*addresses->wants_nameless));
-    int result = reason == NULL || now == NULL || addresses->wants_nameless == NULL ? -ENOMEM : 0;
+    uint8_t *reason = xcalloc(found->count + 1, sizeof(*reason));
+    uint32_t *now = xcalloc(found->count + 1, sizeof(*now));
+    addresses->wants_nameless = xcalloc(found->count + 1, sizeof(*addresses->wants_nameless));
     size_t kept = 0;
-    for (size_t i = 0; i < found->count && result == 0; i++) {
+    for (size_t i = 0; i < found->count; i++) {
         reason[i] = reason_of(finder, &found->modules[i]);
         bool is_kept = reason[i] == 0 || reason[i] == 1 + SYMBOL_NO_INFORMATION;
         now[i] = is_kept ? (uint32_t)kept : PROFILE_NONE;
@@ -108,18 +97,16 @@ static int drop_modules(struct symbol_candidates *addresses, struct symbol_finde
         addresses->wants_nameless[kept] = reason[i] != 0;
         found->modules[kept++] = found->modules[i];
     }
-    for (size_t i = 0; i < addresses->mapping_count && result == 0; i++) {
+    for (size_t i = 0; i < addresses->mapping_count; i++) {
         uint32_t module = addresses->module_of[i];
         if (module == PROFILE_NONE)
             continue;
         reasons[i] = reason[module];
         addresses->module_of[i] = now[module];
     }
-    if (result == 0)
-        found->count = kept;
+    found->count = kept;
     free(reason);
     free(now);
-    return result;
 }
 
 /* --- addresses --- */
@@ -157,7 +144,7 @@ static int64_t begin_of(const struct profile *profile)
     return (int64_t)(clock_read_us(CLOCK_REALTIME) - age_us) * 1000;
 }
 
-static int take_addresses(struct symbol_candidates *addresses, const struct profile *profile)
+static void take_addresses(struct symbol_candidates *addresses, const struct profile *profile)
 {
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct profile_frame *frame = &profile->frames[i];
@@ -166,36 +153,29 @@ static int take_addresses(struct symbol_candidates *addresses, const struct prof
         if (index == PROFILE_NONE || (addresses->wants_nameless[index] && *frame->name != '\0'))
             continue;
         struct trace_module *module = &addresses->found.modules[index];
-        if (trace_module_add_address(module, frame->rel_pc) < 0 ||
-            (*frame->linkage_name != '\0' && module->build_id_length == 0 &&
-             trace_module_add_name(module, frame->rel_pc,
-                                   XXH3_64bits(frame->linkage_name, strlen(frame->linkage_name))) <
-                 0))
-            return -ENOMEM;
+        const char *name = frame->linkage_name;
+        xmalloc_code(trace_module_add_address(module, frame->rel_pc));
+        if (*name != '\0' && module->build_id_length == 0)
+            xmalloc_code(
+                trace_module_add_name(module, frame->rel_pc, XXH3_64bits(name, strlen(name))));
     }
     trace_addresses_sort(&addresses->found);
-    return 0;
 }
 
-int symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
-                              struct symbol_finder *finder, uint8_t *reasons, struct error *error)
+void symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
+                               struct symbol_finder *finder, uint8_t *reasons)
 {
     addresses->mapping_count = profile->mapping_count;
-    addresses->module_of = calloc(profile->mapping_count + 1, sizeof(*addresses->module_of));
-    int result = addresses->module_of == NULL ? -ENOMEM : 0;
-    if (result == 0)
-        result = take_modules(addresses, profile);
+    addresses->module_of = xcalloc(profile->mapping_count + 1, sizeof(*addresses->module_of));
+    take_modules(addresses, profile);
     /* Those that still run may hold files that were deleted or replaced. */
     addresses->found.process_count =
         symbol_candidates_processes(profile, addresses->found.processes);
     symbol_finder_set_processes(finder, addresses->found.processes, addresses->found.process_count);
     addresses->found.begun_ns = begin_of(profile);
     symbol_finder_set_begin(finder, addresses->found.begun_ns);
-    if (result == 0)
-        result = drop_modules(addresses, finder, reasons);
-    if (result == 0)
-        result = take_addresses(addresses, profile);
-    return result < 0 ? error_set(error, result, "no memory for the addresses of the trace") : 0;
+    drop_modules(addresses, finder, reasons);
+    take_addresses(addresses, profile);
 }
 
 void symbol_candidates_set_reasons(const struct symbol_candidates *addresses,

@@ -21,10 +21,9 @@ struct symbol_candidates {
 };
 
 /* Collect the addresses. reasons[mapping] becomes 1 + enum symbol_reason for modules without a
- * better file. Return 0 or a negative errno. Clear *addresses in any case, or let it live as long
- * as the process. */
-int symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
-                              struct symbol_finder *finder, uint8_t *reasons, struct error *error);
+ * better file. Clear *addresses, or let it live as long as the process. */
+void symbol_candidates_collect(struct symbol_candidates *addresses, const struct profile *profile,
+                               struct symbol_finder *finder, uint8_t *reasons);
 
 /* Write the profiled processes, of more than these the first ones. Return their number. */
 size_t symbol_candidates_processes(const struct profile *profile,

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tools/cli/cmd.h"
@@ -153,8 +152,6 @@ static int print_report(const char *argument, const struct request *request)
                              : report_print_text(profile, report, stdout);
     if (result == -ENOENT)
         explain_nothing(profile, path);
-    else if (result != 0)
-        format_printf(stderr, "heap_profile: %s: %s\n", path, strerror(-result));
     profile_free(profile);
     return verb_end_output("report", result != 0 ? VERB_FAILED : VERB_DONE);
 }

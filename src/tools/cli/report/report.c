@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "util/ranked.h"
+#include "util/xmalloc.h"
 
 int32_t report_pid_of_stream(const struct profile *profile, const struct profile_stream *stream)
 {
@@ -67,9 +68,9 @@ bool report_parse_groups(const char *text, enum grouping_key by[2])
 size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count)
 {
-    struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
-    size_t *order = calloc(count + 1, sizeof(*order)), used = 0;
-    for (size_t i = 0; ranked != NULL && order != NULL && i < count; i++) {
+    struct ranked *ranked = xcalloc(count + 1, sizeof(*ranked));
+    size_t *order = xcalloc(count + 1, sizeof(*order)), used = 0;
+    for (size_t i = 0; i < count; i++) {
         struct profile_estimate figure = estimate_of_view(&rows[i].values, view);
         double rank = estimate_rank(&figure, view);
         if (rank >= 0.5)

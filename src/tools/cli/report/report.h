@@ -35,7 +35,7 @@ struct report_options {
 int report_check_size(const struct profile *profile, const struct report_options *options,
                       bool whole_stacks, struct error *error);
 
-/* Return 0, -ENOENT if nothing in the profile matches the options, or -ENOMEM. */
+/* Return 0, or -ENOENT if nothing in the profile matches the options. */
 int report_print_text(const struct profile *profile, const struct report_options *options,
                       FILE *out);
 int report_print_json(const struct profile *profile, const struct report_options *options,
@@ -52,7 +52,7 @@ const char *report_group_key_name(enum grouping_key key);
 /* Parse "type", "type,backtrace" and the like. Return false if `text` is not one of them. */
 bool report_parse_groups(const char *text, enum grouping_key by[2]);
 
-/* Return the indexes of the rows that are not empty, by rank; malloc'd. NULL: no memory. */
+/* Return the indexes of the rows that are not empty, by rank; malloc'd. */
 size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count);
 

@@ -18,6 +18,7 @@
 #include "tools/print/turnover_text.h"
 #include "tools/print/widened.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 /* What all sections of the report need. */
 struct printing {
@@ -100,10 +101,10 @@ static void print_threads(struct json_writer *json, const struct printing *print
                           const struct profile_heap *heap, const struct profile_dump *dump)
 {
     const struct profile *profile = printing->stacks.profile;
-    struct rollup *rollup = rollup_new(NULL, dump, ROLLUP_THREAD);
+    struct rollup *rollup = xmalloc_made(rollup_new(NULL, dump, ROLLUP_THREAD));
     int32_t pid = profile->processes[heap->process].pid;
     json_array(json, "threads");
-    for (size_t i = 0; rollup != NULL && i < rollup->row_count; i++) {
+    for (size_t i = 0; i < rollup->row_count; i++) {
         const struct rollup_row *row = &rollup->rows[i];
         json_object(json, NULL);
         json_signed(json, "tid", row->tid);
@@ -133,9 +134,9 @@ static void print_groups(struct json_writer *json, struct printing *printing,
                          const struct profile_heap *heap, const struct profile_dump *dump,
                          const enum grouping_key by[2])
 {
-    struct grouping *grouping = grouping_new(dump, by[0], by[1], NULL);
+    struct grouping *grouping = xmalloc_made(grouping_new(dump, by[0], by[1], NULL));
     json_array(json, "groups");
-    for (size_t i = 0; grouping != NULL && i < grouping->outer_count; i++) {
+    for (size_t i = 0; i < grouping->outer_count; i++) {
         const struct grouping_row *outer = &grouping->outer[i];
         print_group(json, printing, heap, dump, outer, by[0]);
         if (outer->count > 0)
@@ -317,13 +318,13 @@ static int compare_ranks(const void *one, const void *other)
 }
 
 /* Return the dump's samples, with `top` only the largest of the view, in order; malloc'd. Set
- * *count. NULL: no memory. */
+ * *count. */
 static struct ranked *choose_samples(const struct profile_dump *dump, enum export_view view,
                                      uint64_t top, size_t *count)
 {
-    struct ranked *chosen = calloc(dump->sample_count + 1, sizeof(*chosen));
+    struct ranked *chosen = xcalloc(dump->sample_count + 1, sizeof(*chosen));
     *count = 0;
-    for (size_t i = 0; chosen != NULL && i < dump->sample_count; i++) {
+    for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         struct profile_estimate figure = estimate_of_view(&values, view);
         chosen[(*count)++] =
@@ -336,20 +337,18 @@ static struct ranked *choose_samples(const struct profile_dump *dump, enum expor
     return chosen;
 }
 
-/* Return whether each sample of the dump grows or turns over; malloc'd. NULL: no memory. */
+/* Return whether each sample of the dump grows or turns over; malloc'd. */
 static struct turnover *judge(const struct profile *profile, const struct export_dump *dump)
 {
     size_t count = dump->dump->sample_count;
-    struct turnover *rows = calloc(count + 1, sizeof(*rows));
-    for (size_t i = 0; i < count && rows != NULL; i++) {
+    struct turnover *rows = xcalloc(count + 1, sizeof(*rows));
+    for (size_t i = 0; i < count; i++) {
         struct turnover_facts facts = {0};
         turnover_facts_add(&facts, dump->dump->samples[i]);
         rows[i] = turnover_of(&facts, profile, dump, true);
     }
-    if (rows == NULL || turnover_judge(rows, count) == 0)
-        return rows;
-    free(rows);
-    return NULL;
+    xmalloc_code(turnover_judge(rows, count));
+    return rows;
 }
 
 static void print_callsites(struct json_writer *json, struct printing *printing,
@@ -362,7 +361,7 @@ static void print_callsites(struct json_writer *json, struct printing *printing,
     struct turnover *turnovers =
         printing->options->lifetimes ? judge(printing->stacks.profile, &judged) : NULL;
     json_array(json, "callsites");
-    for (size_t i = 0; chosen != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct rollup_values values = rollup_values_of(chosen[i].sample);
         json_line(json);
         json_object(json, NULL);
@@ -471,10 +470,7 @@ int report_print_json(const struct profile *profile, const struct report_options
     struct printing printing = {.options = options};
     struct json_writer json = json_begin(out);
     bool found = false;
-    if (json_stacks_begin(&printing.stacks, profile, options->compact) < 0) {
-        json_stacks_end(&printing.stacks);
-        return -ENOMEM;
-    }
+    json_stacks_begin(&printing.stacks, profile, options->compact);
     json_object(&json, NULL);
     json_unsigned(&json, "version", options->compact ? 2 : 1);
     json_string(&json, "warning", profile->warning);

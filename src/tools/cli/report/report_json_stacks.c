@@ -2,18 +2,18 @@
 /* Write frames and stacks, whole or by numbers. */
 #include "tools/cli/report/report_json_stacks.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "util/xmalloc.h"
 
 /* Limit of the cache: many frames can share one long name. Other texts are made again each time. */
 #define KEPT_BYTES_MAX ((size_t)32 << 20)
 
-static bool begin_numbers(struct json_numbers *numbers, size_t items)
+static void begin_numbers(struct json_numbers *numbers, size_t items)
 {
-    numbers->number = calloc(items + 1, sizeof(*numbers->number));
-    numbers->order = calloc(items + 1, sizeof(*numbers->order));
-    return numbers->number != NULL && numbers->order != NULL;
+    numbers->number = xcalloc(items + 1, sizeof(*numbers->number));
+    numbers->order = xcalloc(items + 1, sizeof(*numbers->order));
 }
 
 static void end_numbers(struct json_numbers *numbers)
@@ -32,17 +32,16 @@ static uint32_t number_of(struct json_numbers *numbers, uint32_t item)
     return numbers->number[item] - 1;
 }
 
-int json_stacks_begin(struct json_stacks *stacks, const struct profile *profile, bool compact)
+void json_stacks_begin(struct json_stacks *stacks, const struct profile *profile, bool compact)
 {
     *stacks = (struct json_stacks){.profile = profile, .compact = compact};
-    if (compact)
-        return begin_numbers(&stacks->frames, profile->frame_count) &&
-                       begin_numbers(&stacks->nodes, profile->callsite_count)
-                   ? 0
-                   : -ENOMEM;
-    stacks->texts = calloc(profile->frame_count + 1, sizeof(*stacks->texts));
-    stacks->lengths = calloc(profile->frame_count + 1, sizeof(*stacks->lengths));
-    return stacks->texts != NULL && stacks->lengths != NULL ? 0 : -ENOMEM;
+    if (compact) {
+        begin_numbers(&stacks->frames, profile->frame_count);
+        begin_numbers(&stacks->nodes, profile->callsite_count);
+        return;
+    }
+    stacks->texts = xcalloc(profile->frame_count + 1, sizeof(*stacks->texts));
+    stacks->lengths = xcalloc(profile->frame_count + 1, sizeof(*stacks->lengths));
 }
 
 void json_stacks_end(struct json_stacks *stacks)
@@ -82,13 +81,11 @@ static void print_frame_once(struct json_writer *json, struct json_stacks *stack
 {
     const struct profile *profile = stacks->profile;
     if (stacks->texts[index] == NULL && stacks->kept_bytes < KEPT_BYTES_MAX) {
-        FILE *text = open_memstream(&stacks->texts[index], &stacks->lengths[index]);
-        if (text != NULL) {
-            struct json_writer one = json_begin(text);
-            print_frame(&one, profile, &profile->frames[index]);
-            fclose(text);
-            stacks->kept_bytes += stacks->lengths[index];
-        }
+        FILE *text = xopen_memstream(&stacks->texts[index], &stacks->lengths[index]);
+        struct json_writer one = json_begin(text);
+        print_frame(&one, profile, &profile->frames[index]);
+        xclose_memstream(text);
+        stacks->kept_bytes += stacks->lengths[index];
     }
     if (stacks->texts[index] != NULL)
         json_raw(json, NULL, stacks->texts[index], stacks->lengths[index]);

@@ -30,8 +30,7 @@ struct json_stacks {
     struct json_numbers frames, nodes; /* compact; a node is a frame and its callers */
 };
 
-/* Return 0 or -ENOMEM. Call json_stacks_end() in both cases. */
-int json_stacks_begin(struct json_stacks *stacks, const struct profile *profile, bool compact);
+void json_stacks_begin(struct json_stacks *stacks, const struct profile *profile, bool compact);
 void json_stacks_end(struct json_stacks *stacks);
 
 /* Write the member "frames", or compactly "stack", of an object. */

@@ -10,6 +10,7 @@
 #include "tools/print/format.h"
 #include "tools/print/stack_format.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 /* The trace has a few more, for scripts. */
 #define SITES_PRINTED 10u
@@ -217,8 +218,8 @@ int report_print_rss(const struct profile *profile, const struct report_options 
 {
     bool any = false;
     struct folding folding = {0};
-    if (!json && folding_make(&folding, profile) < 0)
-        return -ENOMEM;
+    if (!json)
+        xmalloc_code(folding_make(&folding, profile));
     struct json_writer writer = json_begin(out);
     for (uint32_t i = 0; i < profile->process_count; i++) {
         const struct profile_heap *heap = heap_of(profile, i, options);

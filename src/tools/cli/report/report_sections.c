@@ -2,12 +2,12 @@
 /* Chooses, orders and cuts the sections of the report, and prints the table of its processes. */
 #include "tools/cli/report/report_sections.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "util/id_map.h"
+#include "util/xmalloc.h"
 
 #define BRIEF_LINES 10u    /* of the table */
 #define BRIEF_PROCESSES 3u /* with sections of their own */
@@ -54,20 +54,19 @@ static bool has_note(const struct report_section *section)
 }
 
 /* Order processes by their largest heap. The programs that one pid ran (exec) are one process. */
-static int order_sections(struct report_sections *sections, const struct profile *profile)
+static void order_sections(struct report_sections *sections, const struct profile *profile)
 {
     struct id_map places = {0}; /* by pid */
     size_t processes = 0;
-    int code = 0;
     if (sections->count > 1)
         qsort(sections->items, sections->count, sizeof(*sections->items), compare_alone);
-    for (size_t i = 0; i < sections->count && code == 0; i++) {
+    for (size_t i = 0; i < sections->count; i++) {
         struct report_section *section = &sections->items[i];
         uint32_t pid = (uint32_t)profile->processes[section->heap->process].pid;
         uint32_t place = id_map_find(&places, pid);
         if (place == ID_MAP_NONE) {
             place = (uint32_t)processes++;
-            code = id_map_set(&places, pid, place);
+            xmalloc_code(id_map_set(&places, pid, place));
             sections->process_count += !section->unseen;
         }
         section->process = place;
@@ -75,7 +74,6 @@ static int order_sections(struct report_sections *sections, const struct profile
     if (sections->count > 1)
         qsort(sections->items, sections->count, sizeof(*sections->items), compare_by_process);
     id_map_free(&places);
-    return code;
 }
 
 /* Return whether the section is of a wrapper (a shell, env) that by exec became the program with
@@ -114,14 +112,12 @@ static void hide_sections(struct report_sections *sections, const struct report_
     }
 }
 
-int report_sections_make(struct report_sections *sections, const struct profile *profile,
-                         const struct report_options *options)
+void report_sections_make(struct report_sections *sections, const struct profile *profile,
+                          const struct report_options *options)
 {
     *sections = (struct report_sections){
-        .items = calloc(profile->heap_count + 1, sizeof(*sections->items)),
+        .items = xcalloc(profile->heap_count + 1, sizeof(*sections->items)),
     };
-    if (sections->items == NULL)
-        return -ENOMEM;
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         const struct profile_dump *dump = dump_choice_of(&options->choice, profile, heap);
@@ -136,12 +132,8 @@ int report_sections_make(struct report_sections *sections, const struct profile 
             .unseen = heap->unseen,
         };
     }
-    int code = order_sections(sections, profile);
-    if (code < 0)
-        report_sections_clear(sections);
-    else
-        hide_sections(sections, options);
-    return code;
+    order_sections(sections, profile);
+    hide_sections(sections, options);
 }
 
 void report_sections_clear(struct report_sections *sections)

@@ -26,9 +26,9 @@ struct report_sections {
     size_t hidden_wrappers;                /* heaps from before an exec, of processes shown */
 };
 
-/* Collect all sections that the options ask for. Return 0 or -ENOMEM. */
-int report_sections_make(struct report_sections *sections, const struct profile *profile,
-                         const struct report_options *options);
+/* Collect all sections that the options ask for. */
+void report_sections_make(struct report_sections *sections, const struct profile *profile,
+                          const struct report_options *options);
 void report_sections_clear(struct report_sections *sections);
 
 /* Print the table of processes, if there are several. */

@@ -15,6 +15,7 @@
 #include "tools/print/margin.h"
 #include "tools/print/turnover_text.h"
 #include "util/ranked.h"
+#include "util/xmalloc.h"
 
 #define STACK_INDENT "              "
 #define TOP_STACKS 3       /* rows whose stacks are shown whole */
@@ -147,7 +148,7 @@ struct callsite_line {
 };
 
 struct callsite_lines {
-    struct callsite_line *items; /* NULL: no memory */
+    struct callsite_line *items;
     size_t count;
     struct row_stack *stacks; /* of all lines */
 };
@@ -210,22 +211,18 @@ static void merge_lines(struct callsite_lines *lines)
     lines->count = kept;
 }
 
-/* Return a line for each stack of the dump, with how it is printed. NULL: no memory. */
+/* Return a line for each stack of the dump, with how it is printed. */
 static struct callsite_line *list_callsites(const struct printer *printer, int by,
                                             size_t *line_count)
 {
     const struct profile_dump *dump = printer->dump;
-    struct callsite_line *lines = calloc(dump->sample_count + 1, sizeof(*lines));
+    struct callsite_line *lines = xcalloc(dump->sample_count + 1, sizeof(*lines));
     size_t count = 0;
     char *text = NULL;
     size_t length = 0;
     struct printer to_text = *printer;
-    to_text.out = open_memstream(&text, &length);
-    if (lines == NULL || to_text.out == NULL) {
-        free(lines);
-        lines = NULL;
-    }
-    for (size_t i = 0; lines != NULL && i < dump->sample_count; i++) {
+    to_text.out = xopen_memstream(&text, &length);
+    for (size_t i = 0; i < dump->sample_count; i++) {
         struct callsite_line line = {
             .values = rollup_values_of(dump->samples[i]), .stacks = 1, .order = i};
         line.highest = rank_of(&line.values, by);
@@ -233,12 +230,12 @@ static struct callsite_line *list_callsites(const struct printer *printer, int b
         line.sample = dump->samples[i];
         rewind(to_text.out);
         print_callsite(&to_text, line.callsite);
-        if (fflush(to_text.out) == 0)
-            line.text = XXH3_128bits(text, length);
+        if (fflush(to_text.out) != 0)
+            xmalloc_fail(0);
+        line.text = XXH3_128bits(text, length);
         lines[count++] = line;
     }
-    if (to_text.out != NULL)
-        fclose(to_text.out);
+    xclose_memstream(to_text.out);
     free(text);
     *line_count = count;
     return lines;
@@ -250,11 +247,7 @@ static struct callsite_lines rank_callsites(const struct printer *printer, int b
 {
     size_t count = 0, kept = 0;
     struct callsite_lines lines = {.items = list_callsites(printer, by, &count)};
-    lines.stacks = calloc(count + 1, sizeof(*lines.stacks));
-    if (lines.items == NULL || lines.stacks == NULL) {
-        free_lines(&lines);
-        return (struct callsite_lines){0};
-    }
+    lines.stacks = xcalloc(count + 1, sizeof(*lines.stacks));
     for (size_t i = 0; i < count; i++)
         if (lines.items[i].highest != 0)
             lines.items[lines.count++] = lines.items[i];
@@ -279,22 +272,20 @@ static void print_line(const struct printer *printer, const struct callsite_line
         stack_format_print_stack(&printer->stacks, line->callsite, 0, STACK_INDENT, printer->out);
 }
 
-/* Return whether each line grows or turns over; malloc'd. NULL: no memory, or not asked for. */
+/* Return whether each line grows or turns over; malloc'd. */
 static struct turnover *judge_lines(const struct printer *printer,
                                     const struct callsite_lines *lines)
 {
     const struct export_dump dump = {printer->heap, printer->dump};
-    struct turnover *rows = calloc(lines->count + 1, sizeof(*rows));
-    for (size_t i = 0; i < lines->count && rows != NULL; i++) {
+    struct turnover *rows = xcalloc(lines->count + 1, sizeof(*rows));
+    for (size_t i = 0; i < lines->count; i++) {
         struct turnover_facts facts = {0};
         for (size_t j = 0; j < lines->items[i].stacks; j++)
             turnover_facts_add(&facts, lines->stacks[lines->items[i].first + j].sample);
         rows[i] = turnover_of(&facts, printer->profile, &dump, true);
     }
-    if (rows == NULL || turnover_judge(rows, lines->count) == 0)
-        return rows;
-    free(rows);
-    return NULL;
+    xmalloc_code(turnover_judge(rows, lines->count));
+    return rows;
 }
 
 static void print_callsites(const struct printer *printer, const struct callsite_lines *lines,
@@ -446,12 +437,8 @@ static size_t rank_rollup(const struct printer *printer, const struct rollup *ro
 void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
 {
     enum export_view view = printer->options->view;
-    struct rollup *rollup = rollup_new(printer->tables, printer->dump, key);
-    struct ranked *lines = rollup != NULL ? calloc(rollup->row_count + 1, sizeof(*lines)) : NULL;
-    if (lines == NULL) {
-        rollup_free(rollup);
-        return;
-    }
+    struct rollup *rollup = xmalloc_made(rollup_new(printer->tables, printer->dump, key));
+    struct ranked *lines = xcalloc(rollup->row_count + 1, sizeof(*lines));
     size_t folded, count = rank_rollup(printer, rollup, key, lines, &folded);
     struct profile_estimate total = estimate_of_dump(printer->dump, view);
     size_t top = printer->options->top;
@@ -511,8 +498,6 @@ static void print_group_rows(const struct printer *printer, const struct groupin
     size_t count = 0, rows_count = outer == NULL ? grouping->outer_count : outer->count;
     size_t *order = report_rank_rows(rows, rows_count, printer->options->view, &count);
     enum grouping_key key = printer->options->by[outer != NULL];
-    if (order == NULL)
-        return;
     if (count == 0 && outer == NULL)
         fputs("  nothing\n", printer->out);
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
@@ -528,15 +513,15 @@ static void print_group_rows(const struct printer *printer, const struct groupin
 }
 
 /* Return, by callsite of the dump, the one with most among those that are printed alike; malloc'd.
- * NULL: no memory. */
+ */
 static uint32_t *callsites_alike(const struct printer *printer)
 {
-    uint32_t *alike = calloc(printer->profile->callsite_count + 1, sizeof(*alike));
+    uint32_t *alike = xcalloc(printer->profile->callsite_count + 1, sizeof(*alike));
     size_t count = 0;
     struct callsite_line *lines = list_callsites(printer, (int)printer->options->view, &count);
     if (count > 1)
         qsort(lines, count, sizeof(*lines), compare_texts);
-    for (size_t first = 0, end; first < count && alike != NULL; first = end) {
+    for (size_t first = 0, end; first < count; first = end) {
         size_t most = first;
         for (end = first + 1; end < count && XXH128_isEqual(lines[first].text, lines[end].text);
              end++)
@@ -544,23 +529,16 @@ static uint32_t *callsites_alike(const struct printer *printer)
         for (size_t i = first; i < end; i++)
             alike[lines[i].callsite] = lines[most].callsite;
     }
-    bool listed = lines != NULL;
     free(lines);
-    if (listed)
-        return alike;
-    free(alike);
-    return NULL;
+    return alike;
 }
 
 void printer_groups(const struct printer *printer)
 {
     const enum grouping_key *by = printer->options->by;
     uint32_t *alike = callsites_alike(printer);
-    struct grouping *grouping =
-        alike != NULL ? grouping_new(printer->dump, by[0], by[1], alike) : NULL;
+    struct grouping *grouping = xmalloc_made(grouping_new(printer->dump, by[0], by[1], alike));
     free(alike);
-    if (grouping == NULL)
-        return;
     struct profile_estimate total = estimate_of_dump(printer->dump, printer->options->view);
     printer_title(printer, title_of_groups(by[0]));
     printer_columns(printer, printer->options->view, report_group_key_name(by[0]));

@@ -20,6 +20,7 @@
 #include "tools/print/summary.h"
 #include "tools/print/widened.h"
 #include "tools/print/wrap.h"
+#include "util/xmalloc.h"
 #include "wire/sampling.h"
 
 #define BRIEF_LINES 5
@@ -371,7 +372,7 @@ static void print_summary(const struct printer *printer, bool has_process)
     };
     subject.of_frames = rollup_functions(printer->tables, &subject.function_count);
     if (subject.of_frames == NULL)
-        subject.folding = NULL; /* without memory nobody is named */
+        xmalloc_fail(0);
     FILE *page = wrap_begin(&wrap, printer->out, printer->options->columns);
     summary_make(&summary, &subject);
     for (size_t i = 0; i < summary.count; i++) {
@@ -514,8 +515,9 @@ static void print_unnamed(const struct profile *profile, const struct report_opt
                           FILE *out)
 {
     struct unnamed_modules unnamed;
-    if (options->brief || unnamed_collect(&unnamed, profile, options, NULL) < 0)
+    if (options->brief)
         return;
+    unnamed_collect(&unnamed, profile, options, NULL);
     unnamed_print_text(out, &unnamed, options, options->top);
     unnamed_clear(&unnamed);
 }
@@ -578,22 +580,17 @@ int report_print_text(const struct profile *profile, const struct report_options
     struct folding folding = {0};
     struct rollup_tables tables = {.profile = profile};
     struct unwind_gap_finder gaps = {0};
-    struct report_unseen unseen = {0};
-    int code = folding_make(&folding, profile);
-    if (code == 0 && given->chooses_view)
+    struct report_unseen unseen;
+    xmalloc_code(folding_make(&folding, profile));
+    if (given->chooses_view)
         chosen.view = choose_view(profile, &folding, given);
-    if (code == 0)
-        code = report_sections_make(&sections, profile, options);
-    if (code == 0 && sections.count == 0)
-        code = -ENOENT;
-    if (code == 0)
-        code = report_unseen_make(&unseen, profile, &sections);
-    if (code < 0) {
+    report_sections_make(&sections, profile, options);
+    if (sections.count == 0) {
         folding_clear(&folding);
         report_sections_clear(&sections);
-        report_unseen_clear(&unseen);
-        return code;
+        return -ENOENT;
     }
+    report_unseen_make(&unseen, profile, &sections);
     report_sections_print_processes(&sections, profile, options, out);
     for (size_t i = 0; i < sections.count; i++) {
         struct printer printer = {

@@ -12,6 +12,7 @@
 
 #include "tools/cli/report/report_tables.h"
 #include "util/ranked.h"
+#include "util/xmalloc.h"
 
 #define SHARE_MIN 0.01   /* subtrees below it are summed up */
 #define BRANCHES_MAX 400 /* limit on one path: each is a level of recursion */
@@ -32,7 +33,6 @@ struct tree_printer {
     const struct marks *marks;
     double total;
     char prefix[INDENTED_MAX * MARK_BYTES + 1];
-    bool no_memory;
 };
 
 /* The callees that get a line, the largest first, and the sum of the others. */
@@ -57,16 +57,14 @@ static struct profile_estimate figure_of(const struct tree_printer *at, uint32_t
     return estimate_of_view(&at->tree->nodes[node].cumulative, at->printer->options->view);
 }
 
-/* Collect a list of siblings. level->lines is malloc'd, or NULL if there is no memory. */
+/* Collect a list of siblings. level->lines is malloc'd. */
 static struct level collect_level(const struct tree_printer *at, uint32_t first)
 {
     struct level level = {0};
     size_t most = 0;
     for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling)
         most++;
-    level.lines = calloc(most + 1, sizeof(*level.lines));
-    if (level.lines == NULL)
-        return level;
+    level.lines = xcalloc(most + 1, sizeof(*level.lines));
     for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling) {
         struct profile_estimate figure = figure_of(at, node);
         double rank = estimate_rank(&figure, at->printer->options->view);
@@ -155,18 +153,14 @@ static void print_branches(struct tree_printer *at, const struct level *level, u
 
 static void print_level(struct tree_printer *at, uint32_t first, unsigned branches)
 {
-    struct level level;
-    for (level = collect_level(at, first); level.lines != NULL;
-         level = collect_level(at, at->tree->nodes[first].first_child)) {
-        if (level.count != 1 || level.small > 0)
-            break;
+    struct level level = collect_level(at, first);
+    while (level.count == 1 && level.small == 0) {
         first = (uint32_t)level.lines[0].index;
         print_node(at, first, "");
         free(level.lines);
+        level = collect_level(at, at->tree->nodes[first].first_child);
     }
-    at->no_memory |= level.lines == NULL;
-    if (level.lines != NULL)
-        print_branches(at, &level, branches);
+    print_branches(at, &level, branches);
     free(level.lines);
 }
 
@@ -174,9 +168,7 @@ void printer_tree(const struct printer *printer)
 {
     enum export_view view = printer->options->view;
     struct rollup_tree *tree =
-        rollup_tree_new(printer->tables, printer->dump, !printer->options->addresses);
-    if (tree == NULL)
-        return;
+        xmalloc_made(rollup_tree_new(printer->tables, printer->dump, !printer->options->addresses));
     struct profile_estimate total = estimate_of_dump(printer->dump, view);
     struct tree_printer at = {
         .printer = printer,
@@ -187,7 +179,5 @@ void printer_tree(const struct printer *printer)
     printer_title(printer, printer_view_title(view));
     printer_columns(printer, view, "function, below its caller");
     print_level(&at, tree->first_root, 0);
-    if (at.no_memory)
-        fputs("  no memory for the rest of the tree\n", printer->out);
     rollup_tree_free(tree);
 }

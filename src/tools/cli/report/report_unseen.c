@@ -2,13 +2,13 @@
 /* Groups processes without figures by their name and reason, and prints a line for each group. */
 #include "tools/cli/report/report_unseen.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profile/process_memory.h"
 #include "tools/print/wrap.h"
 #include "trace/intern.h"
+#include "util/xmalloc.h"
 
 #define UNPROFILED_NAMES 20u /* printed for each reason */
 #define UNPROFILED_LINES 10u /* of a trace without a profile */
@@ -37,50 +37,40 @@ static char *put_reason(char *to, const char *reason)
     return to;
 }
 
-/* Return the id of the group; 0: no memory. */
+/* Return the id of the group, from 1. */
 static uint32_t group_of(struct intern_table *table, const char *name,
                          const struct profile_heap *heap)
 {
     const char *reason = profile_heap_why_unseen(heap);
     size_t name_length = strlen(name) + 1;
-    char *key = malloc(1 + name_length + strlen(reason));
-    if (key == NULL)
-        return 0;
+    char *key = xmalloc(1 + name_length + strlen(reason));
     key[0] = was_never_joined(heap) ? 'n' : 'j';
     memcpy(key + 1, name, name_length);
     const char *end = put_reason(key + 1 + name_length, reason);
     bool added;
-    uint64_t id = intern_bytes(table, key, (size_t)(end - key), &added);
+    uint64_t id = xmalloc_id(intern_bytes(table, key, (size_t)(end - key), &added));
     free(key);
     return (uint32_t)id;
 }
 
-int report_unseen_make(struct report_unseen *groups, const struct profile *profile,
-                       const struct report_sections *sections)
+void report_unseen_make(struct report_unseen *groups, const struct profile *profile,
+                        const struct report_sections *sections)
 {
     struct intern_table table = {0};
-    int code = 0;
-    groups->items = calloc(sections->count + 1, sizeof(*groups->items));
-    groups->ids = calloc(sections->count + 1, sizeof(*groups->ids));
-    if (groups->items == NULL || groups->ids == NULL)
-        code = -ENOMEM;
-    for (size_t i = 0; i < sections->count && code == 0; i++) {
+    groups->items = xcalloc(sections->count + 1, sizeof(*groups->items));
+    groups->ids = xcalloc(sections->count + 1, sizeof(*groups->ids));
+    for (size_t i = 0; i < sections->count; i++) {
         const struct profile_heap *heap = sections->items[i].heap;
         const struct profile_process *process = &profile->processes[heap->process];
         if (!sections->items[i].unseen)
             continue;
         groups->ids[i] = group_of(&table, process->name, heap);
-        if (groups->ids[i] == 0) {
-            code = -ENOMEM;
-            break;
-        }
         struct unseen_group *group = &groups->items[groups->ids[i] - 1];
         uint64_t peak = process_memory_peak(process).bytes;
         group->first = group->count++ == 0 ? i : group->first;
         group->rss_bytes = peak > group->rss_bytes ? peak : group->rss_bytes;
     }
     intern_free(&table);
-    return code;
 }
 
 void report_unseen_clear(struct report_unseen *groups)

@@ -11,9 +11,9 @@ struct report_unseen {
     uint32_t *ids;              /* by section; 0: it has figures */
 };
 
-/* Group the sections without figures. Return 0 or -ENOMEM; clear them in any case. */
-int report_unseen_make(struct report_unseen *unseen, const struct profile *profile,
-                       const struct report_sections *sections);
+/* Group the sections without figures. */
+void report_unseen_make(struct report_unseen *unseen, const struct profile *profile,
+                        const struct report_sections *sections);
 void report_unseen_clear(struct report_unseen *unseen);
 
 /* Return false if the section has figures. Otherwise print its group, once. */

@@ -10,6 +10,7 @@
 #include "profile/symbols/demangle.h"
 #include "tools/print/format.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 #define PARTS_SHOWN 2u   /* callers with their share; the others are counted */
 #define STACKS_MAX 4096u /* of a row: the parts of more are not looked for */
@@ -165,15 +166,14 @@ bool row_stacks_print_parts(const struct folding *folding, const struct profile 
 {
     if (count < 2 || count > STACKS_MAX)
         return false;
-    uint32_t *at = calloc(count, sizeof(*at));
-    struct part *parts = calloc(count, sizeof(*parts));
-    bool done = at != NULL && parts != NULL;
-    for (size_t i = 0; done && i < count; i++) {
+    uint32_t *at = xcalloc(count, sizeof(*at));
+    struct part *parts = xcalloc(count, sizeof(*parts));
+    for (size_t i = 0; i < count; i++) {
         struct folding_row row;
         folding_row_of(folding, profile, stacks[i].callsite, &row);
         at[i] = named_from(folding, profile, row.next);
     }
-    done = done && find_parting(folding, profile, at, count);
+    bool done = find_parting(folding, profile, at, count);
     if (done)
         print_parts(profile, parts, sum_up(profile, stacks, at, count, parts), out);
     free(at);
@@ -189,10 +189,9 @@ void row_stacks_print(const struct stack_format *format, uint32_t callsite,
     struct stack_format to = *format;
     char *parts = NULL;
     size_t length = 0;
-    FILE *text = open_memstream(&parts, &length);
-    bool parting = text != NULL && row_stacks_print_parts(folding, profile, stacks, count, text);
-    if (text != NULL && fclose(text) != 0)
-        parting = false;
+    FILE *text = xopen_memstream(&parts, &length);
+    bool parting = row_stacks_print_parts(folding, profile, stacks, count, text);
+    xclose_memstream(text);
     uint32_t run_time = row_stacks_run_time(folding, profile, stacks, count);
     to.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
     to.own_line = row_stacks_have_one_line(folding, profile, stacks, count);

@@ -2,7 +2,6 @@
 /* Sums up frames without names by module, and prints them with reasons and remedies. */
 #include "tools/cli/report/unnamed_frames.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "profile/symbolize/symbolize.h"
 #include "tools/print/format.h"
 #include "trace/intern.h"
+#include "util/xmalloc.h"
 
 #define PATH_WIDTH 60
 
@@ -91,7 +91,7 @@ static void explain(const struct profile *profile, struct unnamed_module *module
 
 /* --- modules --- */
 
-/* Return the module of a frame, added if it is new; PROFILE_NONE: no memory. */
+/* Return the module of a frame, added if it is new. */
 static uint32_t module_of(struct collecting *at, struct intern_table *ids,
                           const struct profile_frame *frame, const uint8_t *reasons)
 {
@@ -101,9 +101,7 @@ static uint32_t module_of(struct collecting *at, struct intern_table *ids,
     const char *build_id = mapping == NULL ? "" : mapping->build_id;
     const void *key[] = {path[0] == '\0' ? NULL : path, build_id[0] == '\0' ? NULL : build_id};
     bool added;
-    uint64_t id = intern_bytes(ids, key, sizeof(key), &added);
-    if (id == 0)
-        return PROFILE_NONE;
+    uint64_t id = xmalloc_id(intern_bytes(ids, key, sizeof(key), &added));
     if (added) {
         struct unnamed_module *module = &at->unnamed->items[at->unnamed->count++];
         *module = (struct unnamed_module){.path = path, .build_id = build_id};
@@ -114,22 +112,16 @@ static uint32_t module_of(struct collecting *at, struct intern_table *ids,
     return (uint32_t)(id - 1);
 }
 
-/* Find the modules of unnamed frames. Return the number of these frames, or -ENOMEM. */
-static int find_modules(struct collecting *at, const uint8_t *reasons)
+/* Find the modules of unnamed frames. */
+static void find_modules(struct collecting *at, const uint8_t *reasons)
 {
     const struct profile *profile = at->profile;
     struct intern_table ids = {0};
-    int result = 0;
-    for (size_t i = 0; i < profile->frame_count && result == 0; i++) {
-        at->module_of[i] = PROFILE_NONE;
-        if (profile->frames[i].name[0] != '\0')
-            continue;
-        at->module_of[i] = module_of(at, &ids, &profile->frames[i], reasons);
-        if (at->module_of[i] == PROFILE_NONE)
-            result = -ENOMEM;
-    }
+    for (size_t i = 0; i < profile->frame_count; i++)
+        at->module_of[i] = profile->frames[i].name[0] != '\0'
+                               ? PROFILE_NONE
+                               : module_of(at, &ids, &profile->frames[i], reasons);
     intern_free(&ids);
-    return result;
 }
 
 /* Count each module once a stack. */
@@ -179,37 +171,30 @@ static void drop_weightless(struct unnamed_modules *unnamed)
     unnamed->count = kept;
 }
 
-int unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profile,
-                    const struct report_options *options, const uint8_t *reasons)
+void unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profile,
+                     const struct report_options *options, const uint8_t *reasons)
 {
     size_t frames = 0;
     *unnamed = (struct unnamed_modules){0};
     for (size_t i = 0; i < profile->frame_count; i++)
         frames += profile->frames[i].name[0] == '\0';
     if (frames == 0)
-        return 0;
+        return;
     /* There are at most as many modules as mappings, and one for no mapping. */
     size_t most = profile->mapping_count + 1;
     struct collecting at = {
         .profile = profile,
         .unnamed = unnamed,
-        .module_of = calloc(profile->frame_count, sizeof(*at.module_of)),
-        .last = calloc(most, sizeof(*at.last)),
+        .module_of = xcalloc(profile->frame_count, sizeof(*at.module_of)),
+        .last = xcalloc(most, sizeof(*at.last)),
     };
-    unnamed->items = calloc(most, sizeof(*unnamed->items));
-    int result = -ENOMEM;
-    if (at.module_of != NULL && at.last != NULL && unnamed->items != NULL)
-        result = find_modules(&at, reasons);
-    if (result == 0) {
-        add_dumps(&at, options);
-        drop_weightless(unnamed);
-        qsort(unnamed->items, unnamed->count, sizeof(*unnamed->items), compare_modules);
-    }
+    unnamed->items = xcalloc(most, sizeof(*unnamed->items));
+    find_modules(&at, reasons);
+    add_dumps(&at, options);
+    drop_weightless(unnamed);
+    qsort(unnamed->items, unnamed->count, sizeof(*unnamed->items), compare_modules);
     free(at.module_of);
     free(at.last);
-    if (result < 0)
-        unnamed_clear(unnamed);
-    return result;
 }
 
 void unnamed_clear(struct unnamed_modules *unnamed)

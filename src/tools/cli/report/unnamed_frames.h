@@ -22,9 +22,9 @@ struct unnamed_modules {
 };
 
 /* Collect from all dumps that the options ask for. `reasons` as in automatic_names.h; NULL: from
- * the profile itself. Return 0 or -ENOMEM. */
-int unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profile,
-                    const struct report_options *options, const uint8_t *reasons);
+ * the profile itself. */
+void unnamed_collect(struct unnamed_modules *unnamed, const struct profile *profile,
+                     const struct report_options *options, const uint8_t *reasons);
 void unnamed_clear(struct unnamed_modules *unnamed);
 
 /* Print up to `most` modules (0: all), a line each, under a title. Print nothing if there are

@@ -2,15 +2,14 @@
 /* Finds the modules whose code stopped the unwinder, and the share of samples that each cost. */
 #include "tools/cli/report/unwind_gaps.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/print/format.h"
-#include "util/array.h"
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 #define LINES_MAX 5u
 #define LEAST_SHARE 0.001 /* printed as a number */
@@ -37,11 +36,11 @@ static bool is_gap(const struct profile *profile, uint32_t callsite)
 }
 
 /* Return, by callsite, the mapping of the code in which unwinding stopped, NO_GAP, or
- * GAP_OF_NO_MODULE. NULL: no memory. */
+ * GAP_OF_NO_MODULE. */
 static uint32_t *find_ends(const struct profile *profile)
 {
-    uint32_t *ends = calloc(profile->callsite_count + 1, sizeof(*ends));
-    for (size_t i = 0; ends != NULL && i < profile->callsite_count; i++) {
+    uint32_t *ends = xcalloc(profile->callsite_count + 1, sizeof(*ends));
+    for (size_t i = 0; i < profile->callsite_count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
         uint32_t mapping = profile->frames[callsite->frame].mapping;
         ends[i] = NO_GAP;
@@ -90,13 +89,12 @@ void unwind_gap_finder_clear(struct unwind_gap_finder *finder)
     *finder = (struct unwind_gap_finder){0};
 }
 
-static int begin(struct unwind_gap_finder *finder, const struct profile *profile)
+static void begin(struct unwind_gap_finder *finder, const struct profile *profile)
 {
     if (finder->ends == NULL)
         finder->ends = find_ends(profile);
     if (finder->samples == NULL)
-        finder->samples = calloc(profile->mapping_count + 1, sizeof(*finder->samples));
-    return finder->ends != NULL && finder->samples != NULL ? 0 : -ENOMEM;
+        finder->samples = xcalloc(profile->mapping_count + 1, sizeof(*finder->samples));
 }
 
 /* Counters of a dump's samples. */
@@ -105,8 +103,8 @@ struct counts {
     size_t found; /* entries in finder->found */
 };
 
-static int count_sample(struct unwind_gap_finder *finder, const struct profile_sample *sample,
-                        struct counts *counts)
+static void count_sample(struct unwind_gap_finder *finder, const struct profile_sample *sample,
+                         struct counts *counts)
 {
     uint32_t end = finder->ends[sample->callsite];
     uint64_t samples = sample->figures.samples;
@@ -114,35 +112,28 @@ static int count_sample(struct unwind_gap_finder *finder, const struct profile_s
     if (end == GAP_OF_NO_MODULE)
         counts->ending_nowhere += samples;
     if (end == GAP_OF_NO_MODULE || end == NO_GAP || samples == 0)
-        return 0;
-    if (finder->samples[end] == 0) {
-        if (ARRAY_ADD(&finder->found, &counts->found, &finder->found_capacity, end) < 0)
-            return -ENOMEM;
-    }
+        return;
+    if (finder->samples[end] == 0)
+        XARRAY_ADD(&finder->found, &counts->found, &finder->found_capacity, end);
     finder->samples[end] += samples;
-    return 0;
 }
 
-/* Find a dump's gaps; clear `gaps` in any case. */
-static int find_gaps(struct unwind_gap_finder *finder, const struct profile *profile,
-                     const struct profile_dump *dump, struct gaps *gaps)
+/* Find a dump's gaps. */
+static void find_gaps(struct unwind_gap_finder *finder, const struct profile *profile,
+                      const struct profile_dump *dump, struct gaps *gaps)
 {
     struct counts counts = {0};
     *gaps = (struct gaps){0};
-    int code = begin(finder, profile);
-    for (size_t i = 0; code == 0 && i < dump->sample_count; i++)
-        code = count_sample(finder, dump->samples[i], &counts);
-    if (code == 0 && counts.found + (counts.ending_nowhere > 0) > 0) {
-        gaps->items = calloc(counts.found + 1, sizeof(*gaps->items));
-        code = gaps->items == NULL ? -ENOMEM : 0;
-    }
-    if (code == 0 && counts.ending_nowhere > 0)
+    begin(finder, profile);
+    for (size_t i = 0; i < dump->sample_count; i++)
+        count_sample(finder, dump->samples[i], &counts);
+    gaps->items = xcalloc(counts.found + 1, sizeof(*gaps->items));
+    if (counts.ending_nowhere > 0)
         gaps->items[gaps->count++] = (struct gap){"", counts.ending_nowhere, 0};
     for (size_t i = 0; i < counts.found; i++) {
         uint32_t end = finder->found[i];
-        if (code == 0)
-            gaps->items[gaps->count++] =
-                (struct gap){profile->mappings[end].path, finder->samples[end], 0};
+        gaps->items[gaps->count++] =
+            (struct gap){profile->mappings[end].path, finder->samples[end], 0};
         finder->samples[end] = 0;
     }
     if (gaps->count > 0) {
@@ -151,7 +142,6 @@ static int find_gaps(struct unwind_gap_finder *finder, const struct profile *pro
     }
     for (size_t i = 0; i < gaps->count; i++)
         gaps->items[i].share = (double)gaps->items[i].samples / (double)counts.total;
-    return code;
 }
 
 /* Return what the user can do about the gap. */

@@ -11,6 +11,7 @@
 #include "tools/cli/options/options.h"
 #include "tools/print/format.h"
 #include "trace/config/trace_config.h"
+#include "util/xmalloc.h"
 
 static bool is_quiet, shows_progress;
 
@@ -51,15 +52,13 @@ int service_check_sources(struct consumer *consumer, const struct session_config
                           struct error *error)
 {
     size_t count = config->fields->n_data_sources;
-    const char **names = calloc(count + 1, sizeof(*names));
-    bool *found = calloc(count + 1, sizeof(*found));
-    int code = names == NULL || found == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; code == 0 && i < count; i++) {
+    const char **names = xcalloc(count + 1, sizeof(*names));
+    bool *found = xcalloc(count + 1, sizeof(*found));
+    for (size_t i = 0; i < count; i++) {
         const Perfetto__Protos__DataSourceConfig *source = config->fields->data_sources[i]->config;
         names[i] = source != NULL && source->name != NULL ? source->name : "";
     }
-    code = code < 0 ? error_set(error, code, "no memory")
-                    : consumer_find_sources(consumer, names, count, found, error);
+    int code = consumer_find_sources(consumer, names, count, found, error);
     for (size_t i = 0; code == 0 && i < count; i++)
         code =
             check_source(names[i], found[i], tracing_connection_name(consumer->connection), error);

@@ -22,6 +22,7 @@
 #include "trace/proto_buffer.h"
 #include "trace/proto_cursor.h"
 #include "trace/write/trace_append.h"
+#include "util/xmalloc.h"
 
 struct tracing_beside {
     struct session_config config;
@@ -86,9 +87,9 @@ static int divide(struct session_config *session, const char *path, struct heap_
     put_part(&ours, session, true);
     put_part(&others, session, false);
     session_config_clear(session);
-    int code = ours.failed || others.failed
-                   ? error_set(error, -ENOMEM, "no memory for the configuration")
-                   : take_ours(&ours, path, config, error);
+    if (ours.failed || others.failed)
+        xmalloc_fail(0);
+    int code = take_ours(&ours, path, config, error);
     if (code == 0)
         code = session_config_read_binary(session, others.bytes, others.length, error);
     proto_buffer_free(&ours);
@@ -162,10 +163,8 @@ static int read_config(struct session_config *session, const char *path, struct 
 struct tracing_beside *tracing_beside_read(const char *path, struct heap_config *config,
                                            struct error *error)
 {
-    struct tracing_beside *beside = calloc(1, sizeof(*beside));
-    if (beside == NULL)
-        error_set(error, -ENOMEM, "no memory for the configuration");
-    else if (read_config(&beside->config, path, config, error) == 0)
+    struct tracing_beside *beside = xcalloc(1, sizeof(*beside));
+    if (read_config(&beside->config, path, config, error) == 0)
         return beside;
     tracing_beside_free(beside);
     return NULL;
