@@ -25,7 +25,7 @@ static struct view_profiles *load(void)
         struct profile *profile = import_profile_bytes(stacks, sizeof(stacks) - 1, NULL, &error);
         check(profile != NULL);
         check(view_profiles_add(&profiles, "stacks", profile, &error) == 0);
-        check(view_profiles_link(&profiles, &error) == 0);
+        view_profiles_link(&profiles);
     }
     return &profiles;
 }

@@ -26,9 +26,9 @@ static void assert_readings(const struct profile *profile, size_t most, const ch
     size_t length;
     FILE *out = open_memstream(&text, &length);
     struct json_writer json = json_begin(out);
-    assert_int_equal(view_snapshots_gather(&snapshots, profile), 0);
+    view_snapshots_gather(&snapshots, profile);
     json_object(&json, NULL);
-    assert_int_equal(view_readings_write(&json, profile, 0, &snapshots, most), 0);
+    view_readings_write(&json, profile, 0, &snapshots, most);
     json_end_object(&json);
     fclose(out);
     assert_string_equal(text, expected);

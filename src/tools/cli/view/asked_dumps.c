@@ -11,7 +11,7 @@
 
 #include "profile/rollup.h"
 #include "tools/cli/files/output_directory.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 /* --- arguments --- */
 
@@ -93,30 +93,28 @@ static int choose(struct compare_source *source, const struct view_profiles *pro
     return compare_source_choose(source, &all, error);
 }
 
-static int keep(struct asked_dumps *asked, const struct profile_heap *heap,
-                const struct profile_dump *dump, size_t *capacity)
+static void keep(struct asked_dumps *asked, const struct profile_heap *heap,
+                 const struct profile_dump *dump, size_t *capacity)
 {
     const struct export_dump one = {heap, dump};
-    return ARRAY_ADD(&asked->kept, &asked->kept_count, capacity, one);
+    XARRAY_ADD(&asked->kept, &asked->kept_count, capacity, one);
 }
 
-static int keep_all(struct asked_dumps *asked, const struct view_profiles *profiles)
+static void keep_all(struct asked_dumps *asked, const struct view_profiles *profiles)
 {
     size_t capacity = 0;
-    int code = 0;
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
-        for (size_t j = 0; j < profile->heap_count && code == 0; j++) {
+        for (size_t j = 0; j < profile->heap_count; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
             if (heap->dump_count > 0)
-                code = keep(asked, heap, &heap->dumps[heap->dump_count - 1], &capacity);
+                keep(asked, heap, &heap->dumps[heap->dump_count - 1], &capacity);
         }
     }
     for (size_t i = 0; i < asked->count; i++)
-        for (size_t j = 0; j < asked->sources[i].dump_count && code == 0; j++)
-            code = keep(asked, asked->sources[i].dumps[j].heap, asked->sources[i].dumps[j].dump,
-                        &capacity);
-    return code;
+        for (size_t j = 0; j < asked->sources[i].dump_count; j++)
+            keep(asked, asked->sources[i].dumps[j].heap, asked->sources[i].dumps[j].dump,
+                 &capacity);
 }
 
 int asked_dumps_choose(struct asked_dumps *asked, const struct view_profiles *profiles,
@@ -136,7 +134,8 @@ int asked_dumps_choose(struct asked_dumps *asked, const struct view_profiles *pr
         opening->view = EXPORT_ALLOC_SPACE;
     if (first != last)
         opening->base = same_heap(first, last, &opening->at);
-    return keep_all(asked, profiles) < 0 ? error_set(error, -ENOMEM, "no memory for the dumps") : 0;
+    keep_all(asked, profiles);
+    return 0;
 }
 
 /* --- the address --- */

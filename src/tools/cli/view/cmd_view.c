@@ -18,6 +18,7 @@
 #include "tools/view/server/perfetto.h"
 #include "tools/view/server/server.h"
 #include "util/output_file.h"
+#include "util/xmalloc.h"
 
 static const char help[] =
     "usage: heap_profile view [options] [DIR|FILE[@DUMP]]...\n"
@@ -157,9 +158,7 @@ static int save(struct view_profiles *profiles, const struct request *request, s
     int code = output_file_open(&file, path, 0, error);
     if (code < 0)
         return code;
-    FILE *out = output_file_stream(&file);
-    code = out == NULL ? error_set(error, -ENOMEM, "not enough memory to write '%s'", path)
-                       : view_save(profiles, &chosen, out, error);
+    code = view_save(profiles, &chosen, xmalloc_made(output_file_stream(&file)), error);
     return output_file_close(&file, code, error);
 }
 

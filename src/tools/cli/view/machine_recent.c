@@ -7,7 +7,6 @@
  */
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +18,8 @@
 #include "tools/cli/view/machine.h"
 #include "tools/cli/view/profile_directory.h"
 #include "tools/cli/view/recent_trace.h"
-#include "util/array.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define SHOWN_MAX 50u
 #define NAMES_MAX 100000u /* in a temporary directory */
@@ -48,7 +47,7 @@ static void add(struct recents *recents, const char *path)
         return;
     snprintf(found.path, sizeof(found.path), "%s", path);
     if (profile_directory_trace(fd, &found.trace) != NULL)
-        (void)ARRAY_ADD(&recents->items, &recents->count, &recents->capacity, found);
+        XARRAY_ADD(&recents->items, &recents->count, &recents->capacity, found);
     close(fd);
 }
 

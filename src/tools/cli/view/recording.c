@@ -18,6 +18,7 @@
 #include "tools/cli/record/dump_schedule.h"
 #include "tools/cli/view/self_run.h"
 #include "util/clock.h"
+#include "util/xmalloc.h"
 
 #define STEP_MS 250
 #define OUTPUT_BYTES_MAX (32u << 10)
@@ -238,15 +239,13 @@ static int choose_directory(struct recording *recording, const char *wanted, str
 }
 
 /* Keep the command line, with the directory. */
-static int keep_words(struct recording *recording, const struct recording_arguments *arguments)
+static void keep_words(struct recording *recording, const struct recording_arguments *arguments)
 {
     struct recording_command command;
     recording_arguments_make(arguments, "-o", recording->directory, &command);
-    recording->words = calloc(command.count + 1, sizeof(*recording->words));
-    for (size_t i = 0; i < command.count && recording->words != NULL; i++)
-        if ((recording->words[i] = strdup(command.words[i])) == NULL)
-            return -ENOMEM;
-    return recording->words != NULL ? 0 : -ENOMEM;
+    recording->words = xcalloc(command.count + 1, sizeof(*recording->words));
+    for (size_t i = 0; i < command.count; i++)
+        recording->words[i] = xstrdup(command.words[i]);
 }
 
 static void free_parts(struct recording *recording)
@@ -286,21 +285,17 @@ static int start_thread(struct recording *recording, struct error *error)
 struct recording *recording_start(uint64_t id, const struct recording_arguments *arguments,
                                   struct error *error)
 {
-    struct recording *recording = calloc(1, sizeof(*recording));
-    if (recording == NULL) {
-        error_set(error, -ENOMEM, "not enough memory for a recording");
-        return NULL;
-    }
+    struct recording *recording = xcalloc(1, sizeof(*recording));
     recording->id = id;
     recording->is_host = arguments->is_host;
     recording->takes_dumps = !recording_arguments_have_dumps(arguments);
     pthread_mutex_init(&recording->lock, NULL);
     pthread_cond_init(&recording->is_started, NULL);
     int code = choose_directory(recording, arguments->directory, error);
-    if (code == 0 && (code = keep_words(recording, arguments)) < 0)
-        error_set(error, code, "not enough memory for a recording");
-    if (code == 0)
+    if (code == 0) {
+        keep_words(recording, arguments);
         code = start_thread(recording, error);
+    }
     if (code == 0)
         return recording;
     remove_empty(recording);

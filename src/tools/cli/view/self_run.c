@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "util/array.h"
 #include "util/clock.h"
 #include "util/sibling_program.h"
+#include "util/xmalloc.h"
 
 /* The status of a thousand processes needs a quarter of it. */
 #define OUTPUT_BYTES_MAX (1u << 20)
@@ -88,8 +88,7 @@ static int read_text(struct text *text)
 {
     if (text->length > OUTPUT_BYTES_MAX)
         return -E2BIG;
-    if (ARRAY_RESERVE(&text->bytes, &text->capacity, text->length, READ_BYTES + 1) < 0)
-        return -ENOMEM;
+    XARRAY_RESERVE(&text->bytes, &text->capacity, text->length, READ_BYTES + 1);
     ssize_t got = read(text->fd, text->bytes + text->length, READ_BYTES);
     if (got < 0)
         return errno == EINTR ? 0 : -errno;

@@ -12,6 +12,7 @@
 #include "tools/cli/files/output_directory.h"
 #include "tools/print/progress.h"
 #include "util/clock.h"
+#include "util/xmalloc.h"
 
 static struct watched_file state_of(const char *path)
 {
@@ -30,14 +31,9 @@ static bool is_same(const struct watched_file *one, const struct watched_file *o
 
 int watched_add(struct watched *watched, const char *path, struct error *error)
 {
-    char *copy = path == NULL ? NULL : strdup(path);
-    if (path != NULL && copy == NULL)
-        return error_set(error, -ENOMEM, "not enough memory for the profiles");
-    if (watched->count == VIEW_PROFILES_MAX) {
-        free(copy);
+    if (watched->count == VIEW_PROFILES_MAX)
         return error_set(error, -E2BIG, "the page shows at most %u profiles", VIEW_PROFILES_MAX);
-    }
-    watched->paths[watched->count++] = copy;
+    watched->paths[watched->count++] = path == NULL ? NULL : xstrdup(path);
     return 0;
 }
 
@@ -83,22 +79,18 @@ static int add(struct watched *watched, size_t index, struct view_profiles *prof
 struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
                                    struct error *error)
 {
-    struct view_profiles *profiles = calloc(1, sizeof(*profiles));
+    struct view_profiles *profiles = xcalloc(1, sizeof(*profiles));
     uint64_t begin = clock_read_ns(CLOCK_MONOTONIC);
     int code = 0;
-    if (profiles == NULL)
-        code = error_set(error, -ENOMEM, "not enough memory for the profiles");
-    if (profiles != NULL)
-        profiles->native = watched->native;
+    profiles->native = watched->native;
     for (size_t i = 0; i < watched->count && code == 0; i++)
         code = add(watched, i, profiles, shows_progress, error);
     if (code == 0)
-        code = view_profiles_link(profiles, error);
+        view_profiles_link(profiles);
     watched->read_ns = clock_read_ns(CLOCK_MONOTONIC) - begin;
     if (code == 0)
         return profiles;
-    if (profiles != NULL)
-        view_profiles_free(profiles);
+    view_profiles_free(profiles);
     free(profiles);
     return NULL;
 }

@@ -24,7 +24,7 @@ struct watched {
     uint64_t read_ns; /* how long reading took */
 };
 
-/* Add a path, which is copied. Return 0, -E2BIG or -ENOMEM with *error set. */
+/* Add a path, which is copied. Return 0, or -E2BIG with *error set. */
 int watched_add(struct watched *watched, const char *path, struct error *error);
 void watched_clear(struct watched *watched);
 

@@ -5,12 +5,12 @@
  * times, and some sizes apart from others, but an allocator that is gone is not to be shown: a size
  * counts if it is within a second of the dump, or as near as the nearest one of its process.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "tools/view/answers/answers.h"
 #include "trace/intern.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define NEAR_NS UINT64_C(1000000000)
 
@@ -29,14 +29,13 @@ static uint64_t distance(const struct reports *reports, const struct profile_rep
                                               : reports->moment - row->boottime_ns;
 }
 
-/* Find the nearest row of each process and name. Return 0 or -ENOMEM. */
-static int find_nearest(struct reports *reports)
+/* Find the nearest row of each process and name. */
+static void find_nearest(struct reports *reports)
 {
     const struct profile *profile = reports->profile;
-    reports->nearest = calloc(profile->reported_count + 1, sizeof(*reports->nearest));
-    reports->distances = malloc((profile->process_count + 1) * sizeof(*reports->distances));
-    if (reports->nearest == NULL || reports->distances == NULL)
-        return -ENOMEM;
+    reports->nearest = xcalloc(profile->reported_count + 1, sizeof(*reports->nearest));
+    reports->distances =
+        xreallocarray(NULL, profile->process_count + 1, sizeof(*reports->distances));
     for (size_t i = 0; i < profile->process_count; i++)
         reports->distances[i] = UINT64_MAX;
     for (size_t i = 0; i < profile->reported_count; i++) {
@@ -44,16 +43,13 @@ static int find_nearest(struct reports *reports)
         /* Equal names of a profile are the same pointer. */
         const uint64_t key[] = {row->process, (uintptr_t)row->name, row->is_allocator};
         bool added;
-        uint64_t id = intern_bytes(&reports->names, key, sizeof(key), &added);
-        if (id == 0)
-            return -ENOMEM;
+        uint64_t id = xmalloc_id(intern_bytes(&reports->names, key, sizeof(key), &added));
         reports->count += added;
         if (added || distance(reports, row) < distance(reports, reports->nearest[id - 1]))
             reports->nearest[id - 1] = row;
         if (distance(reports, row) < reports->distances[row->process])
             reports->distances[row->process] = distance(reports, row);
     }
-    return 0;
 }
 
 static void write_row(struct json_writer *json, const struct profile_reported *row)
@@ -93,11 +89,9 @@ int answer_allocators(struct view_profiles *profiles, const struct view_paramete
     if (code == 0) {
         reports.profile = selection.at.of->profile;
         reports.moment = selection.at.dump.dump->boottime_ns;
-        if (find_nearest(&reports) < 0)
-            code = error_set(error, -ENOMEM, "not enough memory for the allocators");
-    }
-    if (code == 0)
+        find_nearest(&reports);
         write_answer(&reports, out);
+    }
     view_selection_clear(&selection);
     intern_free(&reports.names);
     free(reports.nearest);

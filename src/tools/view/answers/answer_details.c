@@ -355,10 +355,8 @@ int answer_details(struct view_profiles *profiles, const struct view_parameters 
     int code = parse(&question, parameters, error);
     if (code == 0) {
         code = details_make(&question.details, &question.request);
-        if (code == -ENOENT)
+        if (code < 0)
             error_set(error, code, "nothing of this selection is below that path");
-        else if (code < 0)
-            error_set(error, code, "not enough memory for the details");
     }
     if (code == 0)
         write_answer(&question, out);

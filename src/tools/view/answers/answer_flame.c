@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers with a flame graph: the header as JSON, then a column of numbers for each figure. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "tools/view/answers/graph.h"
 #include "tools/view/model/limits.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 struct tree {
     struct view_profiles *profiles;
@@ -20,13 +20,11 @@ struct tree {
 
 /* --- the functions of the graph --- */
 
-static int number_functions(struct tree *tree)
+static void number_functions(struct tree *tree)
 {
     size_t count = tree->profiles->functions.count + tree->graph.groups.count;
-    tree->numbers = calloc(count + 1, sizeof(*tree->numbers));
-    tree->functions = calloc(count + 1, sizeof(*tree->functions));
-    if (tree->numbers == NULL || tree->functions == NULL)
-        return -ENOMEM;
+    tree->numbers = xcalloc(count + 1, sizeof(*tree->numbers));
+    tree->functions = xcalloc(count + 1, sizeof(*tree->functions));
     for (size_t i = 0; i < tree->graph.flame.count; i++) {
         uint32_t function = tree->graph.flame.nodes[i].function;
         if (function == STACK_NONE || tree->numbers[function] != 0)
@@ -34,7 +32,6 @@ static int number_functions(struct tree *tree)
         tree->functions[tree->function_count++] = function;
         tree->numbers[function] = (uint32_t)tree->function_count;
     }
-    return 0;
 }
 
 static void write_functions(struct json_writer *json, const struct tree *tree)
@@ -274,21 +271,16 @@ static void write_header(FILE *out, const struct tree *tree)
 
 /* --- */
 
-static int write_tree(struct tree *tree, FILE *out)
+static void write_tree(struct tree *tree, FILE *out)
 {
     bool difference = view_selection_is_difference(&tree->graph.selection);
     size_t column_count = difference ? COLUMNS : COLUMNS_OF_DUMP;
     char *header = NULL;
     size_t length = 0;
-    FILE *text = open_memstream(&header, &length);
-    if (text == NULL)
-        return -ENOMEM;
+    FILE *text = xopen_memstream(&header, &length);
     write_header(text, tree);
     pad(text, sizeof(uint32_t) + (size_t)ftell(text), ' ');
-    if (fclose(text) != 0) {
-        free(header);
-        return -ENOMEM;
-    }
+    xclose_memstream(text);
     const uint32_t header_bytes = (uint32_t)length;
     fwrite(&header_bytes, sizeof(header_bytes), 1, out);
     fwrite(header, 1, length, out);
@@ -300,7 +292,6 @@ static int write_tree(struct tree *tree, FILE *out)
     }
     for (size_t i = 0; i < column_count; i++)
         write_column(out, &tree->graph.flame, &columns[i]);
-    return 0;
 }
 
 int answer_flame(struct view_profiles *profiles, const struct view_parameters *parameters,
@@ -308,8 +299,10 @@ int answer_flame(struct view_profiles *profiles, const struct view_parameters *p
 {
     struct tree tree = {.profiles = profiles};
     int code = view_graph_make(&tree.graph, profiles, parameters, error);
-    if (code == 0 && (number_functions(&tree) < 0 || write_tree(&tree, out) < 0))
-        code = error_set(error, -ENOMEM, "not enough memory for the answer");
+    if (code == 0) {
+        number_functions(&tree);
+        write_tree(&tree, out);
+    }
     view_graph_free(&tree.graph);
     free(tree.functions);
     free(tree.numbers);

@@ -4,7 +4,6 @@
  * another server, or after the profiles have changed. A numbering is "COUNT-HASH", of the names of
  * the first COUNT functions: these have their numbers still, if the hash is the same.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include "profile/interpreter_frames.h"
 #include "tools/view/answers/answers.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define NUMBERING_BYTES 48
 
@@ -60,8 +60,7 @@ static void write_function(struct json_writer *json, struct functions *functions
     bool found = functions_find(functions, text, &function, &error) == 0;
     if (found) {
         functions_name(functions, function, &names);
-        if (asprintf(&name, "%s@%s", names.full_name, names.path) < 0)
-            name = NULL;
+        name = xasprintf("%s@%s", names.full_name, names.path);
         json_unsigned(json, "function", function);
     } else {
         json_null(json, "function");

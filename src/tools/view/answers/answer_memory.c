@@ -3,12 +3,12 @@
  * Answers where the memory of a heap's process went: its memory snapshots as columns over time, and
  * the table of `report --rss` for the chosen dump.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "profile/compare/rss.h"
 #include "tools/view/answers/answers.h"
+#include "util/xmalloc.h"
 
 /* More snapshots than a screen has columns are thinned out. */
 #define SNAPSHOTS_MAX 2000u
@@ -37,19 +37,16 @@ static void thin_out(struct snapshots *snapshots, const struct memory_snapshot *
             snapshots->items[snapshots->count++] = snapshots->items[i];
 }
 
-static int find_snapshots(struct snapshots *snapshots, const struct profile *profile,
-                          uint32_t process, const struct memory_snapshot *chosen)
+static void find_snapshots(struct snapshots *snapshots, const struct profile *profile,
+                           uint32_t process, const struct memory_snapshot *chosen)
 {
-    *snapshots = (struct snapshots){
-        .items = malloc((profile->memory_snapshot_count + 1) * sizeof(struct memory_snapshot *))};
-    if (snapshots->items == NULL)
-        return -ENOMEM;
+    *snapshots = (struct snapshots){.items = xreallocarray(NULL, profile->memory_snapshot_count + 1,
+                                                           sizeof(struct memory_snapshot *))};
     for (size_t i = 0; i < profile->memory_snapshot_count; i++)
         if (profile->memory_snapshots[i].process == process)
             snapshots->items[snapshots->all++] = &profile->memory_snapshots[i].values;
     qsort(snapshots->items, snapshots->all, sizeof(*snapshots->items), compare_times);
     thin_out(snapshots, chosen);
-    return 0;
 }
 
 /* --- columns --- */
@@ -166,15 +163,13 @@ static const char *why_unknown(const struct rss_moment *moment, const struct sna
                                    "dump.";
 }
 
-static int write_memory(const struct view_selection *selection, uint64_t number, FILE *out)
+static void write_memory(const struct view_selection *selection, uint64_t number, FILE *out)
 {
     const struct export_dump *at = &selection->at.dump;
     const struct profile *profile = selection->at.of->profile;
     const struct rss_moment moment = rss_moment_of(profile, at->heap, at->dump, number);
     struct snapshots snapshots;
-    int code = find_snapshots(&snapshots, profile, at->heap->process, moment.snapshot);
-    if (code < 0)
-        return code;
+    find_snapshots(&snapshots, profile, at->heap->process, moment.snapshot);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_string(&json, "why", why_unknown(&moment, &snapshots));
@@ -182,7 +177,6 @@ static int write_memory(const struct view_selection *selection, uint64_t number,
     write_snapshots(&json, &snapshots, moment.snapshot);
     json_end_object(&json);
     free(snapshots.items);
-    return 0;
 }
 
 int answer_memory(struct view_profiles *profiles, const struct view_parameters *parameters,
@@ -193,8 +187,7 @@ int answer_memory(struct view_profiles *profiles, const struct view_parameters *
     if (code == 0) {
         bool is_last = view_parameter(parameters, "dump") == NULL;
         size_t index = (size_t)(selection.at.dump.dump - selection.at.dump.heap->dumps);
-        if (write_memory(&selection, is_last ? 0 : index + 1, out) < 0)
-            code = error_set(error, -ENOMEM, "not enough memory for the snapshots");
+        write_memory(&selection, is_last ? 0 : index + 1, out);
     }
     view_selection_clear(&selection);
     return code;

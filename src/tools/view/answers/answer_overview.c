@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers with all that the page's frame needs: profiles, processes, heaps, dumps, and what to open
  * first. */
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -202,12 +201,12 @@ static size_t most_readings(const struct profile *profile)
     return each < READINGS_MAX_EACH ? READINGS_MAX_EACH : each;
 }
 
-static int write_processes(struct json_writer *json, const struct profile *profile)
+static void write_processes(struct json_writer *json, const struct profile *profile)
 {
     struct view_snapshots snapshots;
-    int code = view_snapshots_gather(&snapshots, profile);
+    view_snapshots_gather(&snapshots, profile);
     json_array(json, "processes");
-    for (size_t i = 0; i < profile->process_count && code == 0; i++) {
+    for (size_t i = 0; i < profile->process_count; i++) {
         const struct profile_process *process = &profile->processes[i];
         json_line(json);
         json_object(json, NULL);
@@ -215,12 +214,11 @@ static int write_processes(struct json_writer *json, const struct profile *profi
         json_signed(json, "parent_pid", process->parent_pid);
         json_string(json, "name", process->name);
         json_string(json, "command", process->command);
-        code = view_readings_write(json, profile, i, &snapshots, most_readings(profile));
+        view_readings_write(json, profile, i, &snapshots, most_readings(profile));
         json_end_object(json);
     }
     json_end_array(json);
     view_snapshots_free(&snapshots);
-    return code;
 }
 
 static void write_unprofiled(struct json_writer *json, const struct profile *profile)
@@ -239,8 +237,8 @@ static void write_unprofiled(struct json_writer *json, const struct profile *pro
     json_end_array(json);
 }
 
-static int write_profile(struct json_writer *json, size_t index, const struct view_profile *of,
-                         const struct view_kept *kept)
+static void write_profile(struct json_writer *json, size_t index, const struct view_profile *of,
+                          const struct view_kept *kept)
 {
     const struct profile *profile = of->profile;
     char offset[24];
@@ -251,8 +249,7 @@ static int write_profile(struct json_writer *json, size_t index, const struct vi
     json_string(json, "warning", profile->warning);
     json_string(json, "filter", profile->filter);
     json_string(json, "realtime_ns", profile->boottime_to_realtime_ns != 0 ? offset : NULL);
-    if (write_processes(json, profile) < 0)
-        return -ENOMEM;
+    write_processes(json, profile);
     json_array(json, "heaps");
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct view_kept_heap *heap = kept == NULL ? NULL : &kept->profiles[index].items[i];
@@ -262,7 +259,6 @@ static int write_profile(struct json_writer *json, size_t index, const struct vi
     json_end_array(json);
     write_unprofiled(json, profile);
     json_end_object(json);
-    return 0;
 }
 
 /* --- what to open first --- */
@@ -344,8 +340,8 @@ static void write_opening(struct json_writer *json, const struct view_profiles *
     json_end_object(json);
 }
 
-int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
-                   const struct view_opening *given, FILE *out, struct error *error)
+void overview_write(struct view_profiles *profiles, const struct view_kept *kept,
+                    const struct view_opening *given, FILE *out)
 {
     const struct opening opening = given == NULL || given->at.dump == NULL
                                        ? find_opening(profiles, kept)
@@ -355,24 +351,21 @@ int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
     json_string(&json, "version", HEAPPROFD_VERSION);
     write_views(&json);
     json_array(&json, "profiles");
-    int code = 0;
-    for (size_t i = 0; i < profiles->count && code == 0; i++)
-        code = write_profile(&json, i, &profiles->items[i], kept);
+    for (size_t i = 0; i < profiles->count; i++)
+        write_profile(&json, i, &profiles->items[i], kept);
     json_end_array(&json);
-    if (code < 0)
-        return error_set(error, code, "not enough memory for the overview");
     if (profiles->interprets)
         json_bool(&json, "native", profiles->native);
     else
         json_null(&json, "native");
     write_opening(&json, profiles, &opening, given);
     json_end_object(&json);
-    return 0;
 }
 
 int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
                     FILE *out, struct error *error)
 {
-    (void)parameters;
-    return overview_write(profiles, NULL, NULL, out, error);
+    (void)parameters, (void)error;
+    overview_write(profiles, NULL, NULL, out);
+    return 0;
 }

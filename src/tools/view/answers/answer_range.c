@@ -15,6 +15,7 @@
 #include "profile/compare/estimates.h"
 #include "tools/view/answers/answers.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 struct range {
     const struct profile_heap *heap;
@@ -45,13 +46,11 @@ static void add_callsite(struct range *range, const struct trace_figures *now,
     range->retained_most += fmax(fmin(live_bytes(now), allocated), 0);
 }
 
-/* Set the bounds of the retained bytes. Return 0 or -ENOMEM. */
-static int bound_retained(struct range *range, const struct profile *profile)
+/* Set the bounds of the retained bytes. */
+static void bound_retained(struct range *range, const struct profile *profile)
 {
     static const struct trace_figures nothing;
-    const struct profile_sample **before = calloc(profile->callsite_count + 1, sizeof(*before));
-    if (before == NULL)
-        return -ENOMEM;
+    const struct profile_sample **before = xcalloc(profile->callsite_count + 1, sizeof(*before));
     for (size_t i = 0; i < range->from->sample_count; i++)
         before[range->from->samples[i]->callsite] = range->from->samples[i];
     for (size_t i = 0; i < range->to->sample_count; i++) {
@@ -65,7 +64,6 @@ static int bound_retained(struct range *range, const struct profile *profile)
     range->retained_least = fmin(fmax(range->retained_least, 0), fmax(allocated, 0));
     range->retained_most =
         fmin(fmax(range->retained_most, range->retained_least), fmax(allocated, 0));
-    return 0;
 }
 
 static void write_range(struct json_writer *json, const struct range *range, const char *why)
@@ -109,12 +107,10 @@ int answer_range(struct view_profiles *profiles, const struct view_parameters *p
                               .from = is_in_order ? from->dump : to->dump,
                               .to = is_in_order ? to->dump : from->dump};
         const char *why = why_unknown(&range);
-        if (*why == '\0' && bound_retained(&range, selection.at.of->profile) < 0) {
-            code = error_set(error, -ENOMEM, "not enough memory for the range");
-        } else {
-            struct json_writer json = json_begin(out);
-            write_range(&json, &range, why);
-        }
+        if (*why == '\0')
+            bound_retained(&range, selection.at.of->profile);
+        struct json_writer json = json_begin(out);
+        write_range(&json, &range, why);
     }
     view_selection_clear(&selection);
     return code;

@@ -11,6 +11,7 @@
 #include "tools/view/model/limits.h"
 #include "util/json_writer.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 /* Longer files are programs' data rather than their source. */
 #define FILE_BYTES_MAX ((size_t)8 << 20)
@@ -38,14 +39,12 @@ static uint64_t line_of(const void *context, uint32_t frame)
                                                                               : LINES_MAX;
 }
 
-static int add_up(struct source *source, const struct view_profiles *profiles,
-                  struct callsite_nodes *nodes)
+static void add_up(struct source *source, const struct view_profiles *profiles,
+                   struct callsite_nodes *nodes)
 {
     const struct profile_dump *dump = view_shown(source->selection, &source->selection->at);
     const struct profile_callsite *callsites = source->of->profile->callsites;
-    struct profile_estimate *sums = calloc(nodes->count + 1, sizeof(*sums));
-    if (sums == NULL)
-        return -ENOMEM;
+    struct profile_estimate *sums = xcalloc(nodes->count + 1, sizeof(*sums));
     for (size_t i = 0; i < dump->sample_count; i++) {
         uint32_t callsite = dump->samples[i]->callsite;
         struct rollup_values values = rollup_values_of(dump->samples[i]);
@@ -67,24 +66,18 @@ static int add_up(struct source *source, const struct view_profiles *profiles,
             profile_estimate_add(&sums[node->parent - 1], &sums[i]);
     }
     free(sums);
-    return 0;
 }
 
-static int make_lines(struct source *source, const struct view_profiles *profiles)
+static void make_lines(struct source *source, const struct view_profiles *profiles)
 {
     struct callsite_nodes nodes = {0};
-    source->lines = calloc(LINES_MAX, sizeof(*source->lines));
-    int code = source->lines == NULL ? -ENOMEM : callsite_nodes_begin(&nodes, source->of->profile);
-    if (code == 0) {
-        callsite_nodes_mark_dump(&nodes, source->selection->at.dump.dump);
-        code = callsite_nodes_list(&nodes);
-    }
-    if (code == 0)
-        code = callsite_nodes_find_outermost(&nodes, line_of, source, LINES_MAX + 1);
-    if (code == 0)
-        code = add_up(source, profiles, &nodes);
+    source->lines = xcalloc(LINES_MAX, sizeof(*source->lines));
+    xmalloc_code(callsite_nodes_begin(&nodes, source->of->profile));
+    callsite_nodes_mark_dump(&nodes, source->selection->at.dump.dump);
+    xmalloc_code(callsite_nodes_list(&nodes));
+    xmalloc_code(callsite_nodes_find_outermost(&nodes, line_of, source, LINES_MAX + 1));
+    add_up(source, profiles, &nodes);
     callsite_nodes_free(&nodes);
-    return code;
 }
 
 /* --- the file --- */
@@ -102,7 +95,7 @@ static char *read_file(const char *path, const char **why)
     if ((uint64_t)status.st_size > FILE_BYTES_MAX)
         *why = "the file is too large to be a source";
     else
-        text = malloc((size_t)status.st_size + 1);
+        text = xmalloc((size_t)status.st_size + 1);
     ssize_t length = text == NULL ? -1 : pread(fd, text, (size_t)status.st_size, 0);
     close(fd);
     if (length < 0) {
@@ -200,9 +193,8 @@ static int answer(struct view_profiles *profiles, const struct view_selection *s
                          "a difference");
     functions_name(&profiles->functions, function, &names);
     struct source source = {.of = selection->at.of, .selection = selection, .file = names.file};
-    code = make_lines(&source, profiles);
-    code = code < 0 ? error_set(error, code, "not enough memory for the source's lines")
-                    : write_answer(&source, names.line, out);
+    make_lines(&source, profiles);
+    code = write_answer(&source, names.line, out);
     free(source.lines);
     return code;
 }

@@ -8,6 +8,7 @@
 #include "tools/view/answers/table.h"
 #include "tools/view/model/limits.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define ROWS_DEFAULT 500u
 #define ROWS_MAX 20000u
@@ -71,20 +72,18 @@ static void write_figure(struct json_writer *json, const struct question *questi
 static void write_part(struct json_writer *json, const struct question *question,
                        const struct table_row *row, const struct function_names *names)
 {
-    char *text = NULL;
     bool is_thread = question->by == VIEW_THREAD;
     /* Threads of two processes are compared by name. */
     bool is_part =
         is_thread ? row->number != 0 || *row->label == '\0' : row->number != VIEW_CLASS_UNKNOWN;
-    int code = row->function != STACK_NONE ? asprintf(&text, "%s@%s", names->full_name, names->path)
-               : row->number == VIEW_CLASS_NOTHING_FREED ? asprintf(&text, "none")
-               : is_thread || row->label == NULL         ? asprintf(&text, "%jd", row->number)
-                                                         : asprintf(&text, "%s", row->label);
-    json_string(json, "part", code < 0 || !is_part ? NULL : text);
+    char *text = row->function != STACK_NONE ? xasprintf("%s@%s", names->full_name, names->path)
+                 : row->number == VIEW_CLASS_NOTHING_FREED ? xstrdup("none")
+                 : is_thread || row->label == NULL         ? xasprintf("%jd", row->number)
+                                                           : xstrdup(row->label);
+    json_string(json, "part", is_part ? text : NULL);
     if (row->function == STACK_NONE)
         json_string(json, "key", row->label != NULL ? row->label : is_part ? text : "unknown");
-    if (code >= 0)
-        free(text);
+    free(text);
 }
 
 static void write_row(struct json_writer *json, const struct question *question,
@@ -230,34 +229,29 @@ static int parse(struct question *question, const struct view_parameters *parame
                     : view_parameter_number(parameters, "limit", limit, &question->limit, error);
 }
 
-/* Mark the rows whose change is beyond chance. Return 0 or -ENOMEM. */
-static int mark_rows(struct question *question)
+/* Mark the rows whose change is beyond chance. */
+static void mark_rows(struct question *question)
 {
     struct table *table = &question->table;
     bool counts = export_view_counts_calls(question->selection.view);
-    struct change *changes = calloc(table->count + 1, sizeof(*changes));
-    bool *marks = calloc(table->count + 1, sizeof(*marks));
-    int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < table->count && code == 0; i++)
+    struct change *changes = xcalloc(table->count + 1, sizeof(*changes));
+    bool *marks = xcalloc(table->count + 1, sizeof(*marks));
+    for (size_t i = 0; i < table->count; i++)
         changes[i] = view_leaves_change(&question->leaves, &table->rows[i].total, counts, false);
-    if (code == 0)
-        code = view_leaves_mark(&question->leaves, changes, table->count, marks);
-    for (size_t i = 0; i < table->count && code == 0; i++)
+    view_leaves_mark(&question->leaves, changes, table->count, marks);
+    for (size_t i = 0; i < table->count; i++)
         table->rows[i].is_beyond_chance = marks[i];
     free(changes);
     free(marks);
-    return code;
 }
 
 static int make(struct question *question, struct error *error)
 {
-    int code = view_leaves_make(&question->leaves, question->profiles, &question->selection);
-    if (code < 0)
-        return error_set(error, code, "not enough memory for the table");
-    code = table_make(&question->table, question->profiles, &question->selection, &question->leaves,
-                      question->by, error);
-    if (code == 0 && view_selection_is_difference(&question->selection) && mark_rows(question) < 0)
-        code = error_set(error, -ENOMEM, "not enough memory for the table");
+    view_leaves_make(&question->leaves, question->profiles, &question->selection);
+    int code = table_make(&question->table, question->profiles, &question->selection,
+                          &question->leaves, question->by, error);
+    if (code == 0 && view_selection_is_difference(&question->selection))
+        mark_rows(question);
     return code;
 }
 

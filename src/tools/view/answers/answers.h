@@ -30,8 +30,8 @@ answer_function answer_memory;
 answer_function answer_overview;
 /* The same for a page that is a file: `kept` is what it has. `opening` NULL: the heap that holds
  * most. */
-int overview_write(struct view_profiles *profiles, const struct view_kept *kept,
-                   const struct view_opening *opening, FILE *out, struct error *error);
+void overview_write(struct view_profiles *profiles, const struct view_kept *kept,
+                    const struct view_opening *opening, FILE *out);
 /* What happened between two dumps of a heap, as JSON. */
 answer_function answer_range;
 /* The source file of a function, with the figures of its lines, as JSON. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "profile/compare/estimates.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 struct maker {
     struct details *details;
@@ -23,9 +23,9 @@ static struct flame_sum *sum_of(const struct maker *maker, struct details_row *r
     return column < maker->request->dump_count ? &row->dumps[column] : &row->change;
 }
 
-static int add_row(struct details *details, struct details_row row)
+static void add_row(struct details *details, struct details_row row)
 {
-    return ARRAY_ADD(&details->rows, &details->count, &details->capacity, row);
+    XARRAY_ADD(&details->rows, &details->count, &details->capacity, row);
 }
 
 /* --- by backtrace --- */
@@ -34,8 +34,7 @@ static struct details_row *row_of_function(struct maker *maker, uint32_t functio
 {
     struct details *details = maker->details;
     if (maker->of_functions[function] == 0) {
-        if (add_row(details, (struct details_row){.function = function}) < 0)
-            return NULL;
+        add_row(details, (struct details_row){.function = function});
         maker->of_functions[function] = (uint32_t)details->count;
     }
     return &details->rows[maker->of_functions[function] - 1];
@@ -48,17 +47,14 @@ static void take_node(const struct maker *maker, struct details_row *row, size_t
     row->opens |= node->self.width < node->sum.width;
 }
 
-static int take_level(struct maker *maker, size_t column, const struct flame *flame)
+static void take_level(struct maker *maker, size_t column, const struct flame *flame)
 {
     for (size_t i = 0; i < flame->count; i++) {
         const struct flame_node *node = &flame->nodes[i];
         struct details_row *row =
             i == 0 ? &maker->details->total : row_of_function(maker, node->function);
-        if (row == NULL)
-            return -ENOMEM;
         take_node(maker, row, column, node);
     }
-    return 0;
 }
 
 static int add_level(struct maker *maker, size_t column, const struct view_leaves *leaves)
@@ -77,7 +73,7 @@ static int add_level(struct maker *maker, size_t column, const struct view_leave
     struct flame flame;
     int code = flame_make(&level, &flame);
     if (code == 0)
-        code = take_level(maker, column, &flame);
+        take_level(maker, column, &flame);
     flame_free(&flame);
     return code;
 }
@@ -109,48 +105,42 @@ static bool is_below_path(const struct details_request *request, uint32_t node)
 static struct details_row *row_of_type(struct maker *maker, const char *type)
 {
     bool added;
-    uint64_t id = intern_bytes(&maker->types, type, strlen(type), &added);
-    const struct details_row row = {.function = STACK_NONE, .label = type};
-    if (id == 0 || (added && add_row(maker->details, row) < 0))
-        return NULL;
+    uint64_t id = xmalloc_id(intern_bytes(&maker->types, type, strlen(type), &added));
+    if (added)
+        add_row(maker->details, (struct details_row){.function = STACK_NONE, .label = type});
     return &maker->details->rows[id - 1];
 }
 
-static int add_to_type(struct maker *maker, size_t column, const char *type,
-                       const struct flame_sum *sum)
+static void add_to_type(struct maker *maker, size_t column, const char *type,
+                        const struct flame_sum *sum)
 {
     struct details_row *row = row_of_type(maker, type);
-    if (row == NULL)
-        return -ENOMEM;
     flame_sum_add(sum_of(maker, row, column), sum);
     flame_sum_add(sum_of(maker, &maker->details->total, column), sum);
-    return 0;
 }
 
-static int add_values(struct maker *maker, size_t column, const char *type,
-                      const struct rollup_values *values)
+static void add_values(struct maker *maker, size_t column, const char *type,
+                       const struct rollup_values *values)
 {
     enum export_view view = maker->request->selection->view;
     struct flame_sum sum = {.gained = estimate_of_view(values, view)};
     sum.width = estimate_rank(&sum.gained, view);
-    if (sum.gained.bytes == 0 && sum.gained.count == 0)
-        return 0;
-    return add_to_type(maker, column, type, &sum);
+    if (sum.gained.bytes != 0 || sum.gained.count != 0)
+        add_to_type(maker, column, type, &sum);
 }
 
-static int add_sample(struct maker *maker, size_t column, const struct profile_sample *sample)
+static void add_sample(struct maker *maker, size_t column, const struct profile_sample *sample)
 {
     if (!sample->tagged) {
         const struct rollup_values values = rollup_values_of(sample);
-        return add_values(maker, column, "", &values);
+        add_values(maker, column, "", &values);
+        return;
     }
-    int code = 0;
-    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
+    for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
         const struct rollup_values values = {part->figures, part->peak};
-        code = add_values(maker, column, part->type, &values);
+        add_values(maker, column, part->type, &values);
     }
-    return code;
 }
 
 static bool has_types(const struct profile_dump *dump)
@@ -172,34 +162,30 @@ static bool is_selected(const struct details_request *request, const struct view
     return node != STACK_NONE && is_below_path(request, node);
 }
 
-static int add_types(struct maker *maker, size_t column)
+static void add_types(struct maker *maker, size_t column)
 {
     const struct details_request *request = maker->request;
     const struct view_dump *of = &request->dumps[column];
     const struct profile_dump *dump = view_shown(request->selection, of);
-    int code = 0;
     maker->details->has_types = maker->details->has_types || has_types(of->dump.dump);
-    for (size_t i = 0; i < dump->sample_count && code == 0; i++)
+    for (size_t i = 0; i < dump->sample_count; i++)
         if (is_selected(request, of->of, dump->samples[i]->callsite))
-            code = add_sample(maker, column, dump->samples[i]);
-    return code;
+            add_sample(maker, column, dump->samples[i]);
 }
 
-static int take_part(void *context, const struct profile_part *part, const struct flame_sum *sum)
+static void take_part(void *context, const struct profile_part *part, const struct flame_sum *sum)
 {
     struct maker *maker = context;
-    if (sum->gained.count == 0 && sum->lost.count == 0 && sum->width == 0)
-        return 0;
-    return add_to_type(maker, maker->request->dump_count, part->type, sum);
+    if (sum->gained.count != 0 || sum->lost.count != 0 || sum->width != 0)
+        add_to_type(maker, maker->request->dump_count, part->type, sum);
 }
 
-static int take_change(void *context, const struct view_change *change)
+static void take_change(void *context, const struct view_change *change)
 {
     struct maker *maker = context;
     const struct profile_sample *sample = change->after != NULL ? change->after : change->before;
-    return is_selected(maker->request, maker->request->selection->at.of, sample->callsite)
-               ? view_change_each(change, take_part, context)
-               : 0;
+    if (is_selected(maker->request, maker->request->selection->at.of, sample->callsite))
+        view_change_each(change, take_part, context);
 }
 
 /* Two heaps share no samples: each has lost all that it had, and gained all that the other has. */
@@ -213,13 +199,13 @@ static void take_heaps(struct details *details)
 }
 
 /* The dumps, of which the second is the base, are summed up already. */
-static int add_type_changes(struct maker *maker)
+static void add_type_changes(struct maker *maker)
 {
     const struct view_selection *selection = maker->request->selection;
     if (selection->at.dump.heap == selection->base.dump.heap)
-        return view_changes_walk(selection, take_change, maker);
-    take_heaps(maker->details);
-    return 0;
+        view_changes_walk(selection, take_change, maker);
+    else
+        take_heaps(maker->details);
 }
 
 /* --- */
@@ -229,13 +215,14 @@ static int add_dump(struct maker *maker, size_t column)
     const struct details_request *request = maker->request;
     struct view_selection selection = *request->selection;
     struct view_leaves leaves;
-    if (request->by == DETAILS_BY_TYPE)
-        return add_types(maker, column);
+    if (request->by == DETAILS_BY_TYPE) {
+        add_types(maker, column);
+        return 0;
+    }
     selection.at = request->dumps[column];
     selection.base = (struct view_dump){0};
-    int code = view_leaves_make(&leaves, request->profiles, &selection);
-    if (code == 0)
-        code = add_level(maker, column, &leaves);
+    view_leaves_make(&leaves, request->profiles, &selection);
+    int code = add_level(maker, column, &leaves);
     view_leaves_free(&leaves);
     return code;
 }
@@ -245,10 +232,12 @@ static int add_change(struct maker *maker)
     const struct details_request *request = maker->request;
     struct details *details = maker->details;
     struct view_leaves *leaves = &details->leaves;
-    int code = view_leaves_make(leaves, request->profiles, request->selection);
-    if (code == 0)
-        code = request->by == DETAILS_BY_TYPE ? add_type_changes(maker)
-                                              : add_level(maker, request->dump_count, leaves);
+    int code = 0;
+    view_leaves_make(leaves, request->profiles, request->selection);
+    if (request->by == DETAILS_BY_TYPE)
+        add_type_changes(maker);
+    else
+        code = add_level(maker, request->dump_count, leaves);
     free(leaves->items);
     leaves->items = NULL;
     details->has_change = true;
@@ -258,27 +247,23 @@ static int add_change(struct maker *maker)
 }
 
 /* Mark the rows whose change is beyond chance, and the total by itself. */
-static int mark(struct details *details, enum export_view view)
+static void mark(struct details *details, enum export_view view)
 {
     bool counts = export_view_counts_calls(view);
-    struct change *changes = calloc(details->count + 1, sizeof(*changes));
-    bool *marks = calloc(details->count + 1, sizeof(*marks));
-    int code = changes == NULL || marks == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < details->count && code == 0; i++)
+    struct change *changes = xcalloc(details->count + 1, sizeof(*changes));
+    bool *marks = xcalloc(details->count + 1, sizeof(*marks));
+    for (size_t i = 0; i < details->count; i++)
         changes[i] = details_change(details, &details->rows[i], counts);
-    if (code == 0)
-        code = view_leaves_mark(&details->leaves, changes, details->count, marks);
-    for (size_t i = 0; i < details->count && code == 0; i++)
+    view_leaves_mark(&details->leaves, changes, details->count, marks);
+    for (size_t i = 0; i < details->count; i++)
         details->rows[i].mark = marks[i];
-    if (code == 0) {
-        changes[0] = details_change(details, &details->total, counts);
-        code = details->leaves.is_of_heap
-                   ? change_mark(changes, 1, &details->total.mark)
-                   : view_leaves_mark(&details->leaves, changes, 1, &details->total.mark);
-    }
+    changes[0] = details_change(details, &details->total, counts);
+    if (details->leaves.is_of_heap)
+        xmalloc_code(change_mark(changes, 1, &details->total.mark));
+    else
+        view_leaves_mark(&details->leaves, changes, 1, &details->total.mark);
     free(changes);
     free(marks);
-    return code;
 }
 
 int details_make(struct details *details, const struct details_request *request)
@@ -287,8 +272,8 @@ int details_make(struct details *details, const struct details_request *request)
     bool has_path = false;
     *details = (struct details){.total = {.function = STACK_NONE}};
     maker.of_functions =
-        calloc(request->profiles->functions.count + 1, sizeof(*maker.of_functions));
-    int code = maker.of_functions == NULL ? -ENOMEM : 0;
+        xcalloc(request->profiles->functions.count + 1, sizeof(*maker.of_functions));
+    int code = 0;
     /* A dump may have no stack along the path, but one of them has. */
     for (size_t i = 0; i < request->dump_count && code == 0; i++) {
         code = add_dump(&maker, i);
@@ -305,7 +290,7 @@ int details_make(struct details *details, const struct details_request *request)
     if (code == 0 && request->path_length > 0)
         details->total.function = request->path[request->path_length - 1];
     if (code == 0 && details->has_change)
-        code = mark(details, request->selection->view);
+        mark(details, request->selection->view);
     free(maker.of_functions);
     intern_free(&maker.types);
     if (code < 0)

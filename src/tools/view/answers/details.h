@@ -46,7 +46,7 @@ struct details {
     struct view_leaves leaves; /* of the change, without its stacks */
 };
 
-/* Make the rows. Return 0, -ENOMEM, or -ENOENT if no dump has the path. */
+/* Make the rows. Return 0, or -ENOENT if no dump has the path. */
 int details_make(struct details *details, const struct details_request *request);
 void details_free(struct details *details);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 /* Limit of members that are visited for one graph: half a second of work. A deep bottom-up graph of
  * many stacks would visit each frame of each stack. */
@@ -78,22 +78,18 @@ static struct group *child_of(struct maker *maker, uint32_t function)
 {
     if (maker->child_of[function] == 0) {
         const struct group child = {.function = function};
-        if (ARRAY_ADD(&maker->children, &maker->child_count, &maker->child_capacity, child) < 0)
-            return NULL;
+        XARRAY_ADD(&maker->children, &maker->child_count, &maker->child_capacity, child);
         maker->child_of[function] = (uint32_t)maker->child_count;
     }
     return &maker->children[maker->child_of[function] - 1];
 }
 
-static int add_to_child(struct maker *maker, struct member member, size_t place)
+static void add_to_child(struct maker *maker, struct member member, size_t place)
 {
     struct group *child = child_of(maker, maker->request->tree->nodes[member.at].function);
-    if (child == NULL)
-        return -ENOMEM;
     child->count++;
     child->width += width_of(maker, member.source);
     maker->scratch[place] = member;
-    return 0;
 }
 
 /* Return the stack nodes that follow a member, as a range of tree->children or, upwards, in *above
@@ -113,34 +109,31 @@ static struct steps steps_of(const struct maker *maker, const struct group *grou
     return (struct steps){0, *above != STACK_NONE};
 }
 
-/* Collect the next stack nodes of a group in `scratch`. Return their number or -ENOMEM. */
-static int64_t step(struct maker *maker, const struct group *group)
+/* Collect the next stack nodes of a group in `scratch`. Return their number. */
+static size_t step(struct maker *maker, const struct group *group)
 {
     size_t count = 0;
     for (size_t i = group->first; i < group->first + group->count; i++) {
         struct member member = maker->members[i];
         struct steps steps = steps_of(maker, group, member, &member.at);
         size_t more = steps.last - steps.first;
-        if (ARRAY_RESERVE(&maker->scratch, &maker->scratch_capacity, count, more) < 0)
-            return -ENOMEM;
+        XARRAY_RESERVE(&maker->scratch, &maker->scratch_capacity, count, more);
         for (size_t j = steps.first; j < steps.last; j++, count++) {
             if (!maker->upwards)
                 member.at = member.source = maker->request->tree->children[j];
-            if (add_to_child(maker, member, count) < 0)
-                return -ENOMEM;
+            add_to_child(maker, member, count);
         }
     }
     maker->visits += count + group->count;
-    return (int64_t)count;
+    return count;
 }
 
 /* Put the members in `scratch` where their groups are. */
-static int place_members(struct maker *maker, const struct group *group, size_t count)
+static void place_members(struct maker *maker, const struct group *group, size_t count)
 {
     size_t at = maker->upwards ? group->first : maker->member_count;
     if (!maker->upwards) {
-        if (ARRAY_RESERVE(&maker->members, &maker->member_capacity, maker->member_count, count) < 0)
-            return -ENOMEM;
+        XARRAY_RESERVE(&maker->members, &maker->member_capacity, maker->member_count, count);
         maker->member_count += count;
     }
     for (size_t i = 0; i < maker->child_count; i++) {
@@ -153,7 +146,6 @@ static int place_members(struct maker *maker, const struct group *group, size_t 
         struct group *child = &maker->children[maker->child_of[function] - 1];
         maker->members[child->first + child->count++] = maker->scratch[i];
     }
-    return 0;
 }
 
 /* Compare for qsort: the widest first, then by number, so that equal ones keep their places. */
@@ -167,16 +159,14 @@ static int compare_groups(const void *a, const void *b)
 }
 
 /* Make the children of a group. */
-static int expand(struct maker *maker, const struct group *group)
+static void expand(struct maker *maker, const struct group *group)
 {
     maker->child_count = 0;
-    int64_t count = step(maker, group);
-    int code = count < 0 ? (int)count : place_members(maker, group, (size_t)count);
+    place_members(maker, group, step(maker, group));
     for (size_t i = 0; i < maker->child_count; i++)
         maker->child_of[maker->children[i].function] = 0;
-    if (code == 0 && maker->child_count > 1)
+    if (maker->child_count > 1)
         qsort(maker->children, maker->child_count, sizeof(*maker->children), compare_groups);
-    return code;
 }
 
 /* --- the graph --- */
@@ -194,8 +184,8 @@ static bool is_last_step(const struct maker *maker, const struct group *group, u
     return !maker->upwards || maker->request->tree->nodes[at].parent == STACK_NONE;
 }
 
-static int add_node(const struct maker *maker, struct graph *graph, const struct group *group,
-                    uint32_t parent)
+static void add_node(const struct maker *maker, struct graph *graph, const struct group *group,
+                     uint32_t parent)
 {
     const struct flame_node node = {.parent = parent, .function = group->function};
     struct flame *flame = graph->flame;
@@ -204,10 +194,9 @@ static int add_node(const struct maker *maker, struct graph *graph, const struct
         maker->places[member->source] =
             (uint32_t)flame->count | (is_last_step(maker, group, member->at) ? LAST_STEP : 0);
     }
-    if (ARRAY_RESERVE(&graph->groups, &graph->capacity, flame->count, 1) < 0)
-        return -ENOMEM;
+    XARRAY_RESERVE(&graph->groups, &graph->capacity, flame->count, 1);
     graph->groups[flame->count] = *group;
-    return ARRAY_ADD(&flame->nodes, &flame->count, &flame->capacity, node);
+    XARRAY_ADD(&flame->nodes, &flame->count, &flame->capacity, node);
 }
 
 /* What is left out of a graph, as a share of the root, and how many nodes it can have. */
@@ -225,7 +214,7 @@ static struct bounds narrowed(const struct bounds *bounds, const struct flame_re
                            bounds->most};
 }
 
-/* Expand what is wide enough. Return 0, -ENOMEM, or -E2BIG if that is too much. */
+/* Expand what is wide enough. Return 0, or -E2BIG if that is too much. */
 static int fill(struct maker *maker, const struct group *root, const struct bounds *bounds,
                 struct graph *graph)
 {
@@ -233,35 +222,34 @@ static int fill(struct maker *maker, const struct group *root, const struct boun
     struct flame *flame = graph->flame;
     flame->count = 0;
     flame->pruned = false;
-    int code = add_node(maker, graph, root, STACK_NONE);
+    add_node(maker, graph, root, STACK_NONE);
     const size_t expanded_most = maker->request->one_level ? 1 : SIZE_MAX;
-    for (size_t i = 0; i < flame->count && i < expanded_most && code == 0; i++) {
+    for (size_t i = 0; i < flame->count && i < expanded_most; i++) {
         const struct group group = graph->groups[i];
         if (maker->visits > VISITS_MAX) {
             flame->pruned = true;
             break;
         }
-        code = expand(maker, &group);
-        for (size_t j = 0; j < maker->child_count && code == 0; j++) {
+        expand(maker, &group);
+        for (size_t j = 0; j < maker->child_count; j++) {
             const struct group *child = &maker->children[j];
             if (child->width <= 0 || child->width < least) {
                 flame->pruned |= child->width > 0;
                 continue;
             }
-            code =
-                flame->count < bounds->most ? add_node(maker, graph, child, (uint32_t)i) : -E2BIG;
+            if (flame->count == bounds->most)
+                return -E2BIG;
+            add_node(maker, graph, child, (uint32_t)i);
         }
     }
-    return code;
+    return 0;
 }
 
 /* Go down the path. */
 static int follow_path(struct maker *maker, struct group *root)
 {
     for (size_t i = 0; i < maker->request->path_length; i++) {
-        int code = expand(maker, root);
-        if (code < 0)
-            return code;
+        expand(maker, root);
         const struct group *found = NULL;
         for (size_t j = 0; j < maker->child_count && found == NULL; j++)
             if (maker->children[j].function == maker->request->path[i])
@@ -275,30 +263,29 @@ static int follow_path(struct maker *maker, struct group *root)
 
 /* --- where to begin --- */
 
-static int begin_with(struct maker *maker, struct group *root, struct member member, double width)
+static void begin_with(struct maker *maker, struct group *root, struct member member, double width)
 {
     root->count++;
     root->width += width;
-    return ARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, member);
+    XARRAY_ADD(&maker->members, &maker->member_count, &maker->member_capacity, member);
 }
 
 /* Begin with the outermost nodes of a function: stacks in which it is recursive count once. */
 static int begin_with_function(struct maker *maker, struct group *root)
 {
     const struct stack_tree *tree = maker->request->tree;
-    uint8_t *inside = calloc(tree->count + 1, 1);
-    int code = inside == NULL ? -ENOMEM : 0;
+    uint8_t *inside = xcalloc(tree->count + 1, 1);
     root->function = maker->request->function;
-    for (size_t i = 0; i < tree->count && code == 0; i++) {
+    for (size_t i = 0; i < tree->count; i++) {
         const struct stack_node *node = &tree->nodes[i];
         inside[i] = node->parent != STACK_NONE && inside[node->parent];
         if (inside[i] || node->function != root->function)
             continue;
         inside[i] = 1;
-        code = begin_with(maker, root, (struct member){(uint32_t)i, (uint32_t)i}, maker->widths[i]);
+        begin_with(maker, root, (struct member){(uint32_t)i, (uint32_t)i}, maker->widths[i]);
     }
     free(inside);
-    return code < 0 ? code : root->count == 0 ? -ENOENT : 0;
+    return root->count == 0 ? -ENOENT : 0;
 }
 
 /* Begin above the outermost functions, or below those that allocate. */
@@ -306,7 +293,6 @@ static int begin(struct maker *maker, struct group *root)
 {
     const struct flame_request *request = maker->request;
     const uint32_t all = (uint32_t)request->tree->count;
-    int code = 0;
     *root = (struct group){.function = STACK_NONE};
     maker->member_count = 0;
     maker->visits = 0;
@@ -315,21 +301,18 @@ static int begin(struct maker *maker, struct group *root)
         return begin_with_function(maker, root);
     /* Downwards the root is the node whose children are the outermost functions. */
     if (!maker->upwards)
-        return begin_with(maker, root, (struct member){all, all}, maker->widths[all]);
-    for (size_t i = 0; i < request->leaf_count && code == 0; i++)
-        code = begin_with(maker, root, (struct member){request->leaves[i].node, (uint32_t)i},
-                          request->leaves[i].own.width);
-    return code;
+        begin_with(maker, root, (struct member){all, all}, maker->widths[all]);
+    for (size_t i = 0; i < request->leaf_count && maker->upwards; i++)
+        begin_with(maker, root, (struct member){request->leaves[i].node, (uint32_t)i},
+                   request->leaves[i].own.width);
+    return 0;
 }
 
-/* Return the width of each stack node with all below it, and of all of them behind the last one.
- * NULL: no memory. */
+/* Return the width of each stack node with all below it, and of all of them after the last one. */
 static double *widths_below(const struct flame_request *request)
 {
     const struct stack_tree *tree = request->tree;
-    double *widths = calloc(tree->count + 1, sizeof(*widths));
-    if (widths == NULL)
-        return NULL;
+    double *widths = xcalloc(tree->count + 1, sizeof(*widths));
     for (size_t i = 0; i < request->leaf_count; i++)
         widths[request->leaves[i].node] = request->leaves[i].own.width;
     for (size_t i = tree->count; i-- > 0;) {
@@ -339,18 +322,15 @@ static double *widths_below(const struct flame_request *request)
     return widths;
 }
 
-static int make_tables(struct maker *maker)
+static void make_tables(struct maker *maker)
 {
     const struct flame_request *request = maker->request;
     bool by_leaf = request->direction == FLAME_UP;
-    maker->child_of = calloc(request->function_count + 1, sizeof(*maker->child_of));
+    maker->child_of = xcalloc(request->function_count + 1, sizeof(*maker->child_of));
     maker->source_count = (by_leaf ? request->leaf_count : request->tree->count) + 1;
-    maker->places = reallocarray(NULL, maker->source_count, sizeof(*maker->places));
+    maker->places = xreallocarray(NULL, maker->source_count, sizeof(*maker->places));
     if (!by_leaf)
         maker->widths = widths_below(request);
-    return maker->child_of == NULL || maker->places == NULL || (!by_leaf && maker->widths == NULL)
-               ? -ENOMEM
-               : 0;
 }
 
 static void free_tables(struct maker *maker)
@@ -402,9 +382,7 @@ static void sum_up(struct maker *maker, struct flame *flame)
 struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
                                   size_t leaf_count)
 {
-    struct flame_sum *sums = calloc(tree->count + 1, sizeof(*sums));
-    if (sums == NULL)
-        return NULL;
+    struct flame_sum *sums = xcalloc(tree->count + 1, sizeof(*sums));
     for (size_t i = 0; i < leaf_count; i++)
         sums[leaves[i].node] = leaves[i].own;
     for (size_t i = tree->count; i-- > 0;)
@@ -425,8 +403,9 @@ int flame_make(const struct flame_request *request, struct flame *flame)
     struct bounds bounds = {request->enough > 0 ? 0 : request->least,
                             request->enough > 0 ? request->enough : FLAME_NODES_MAX};
     *flame = (struct flame){0};
-    int code = make_tables(&maker);
-    for (bool again = code == 0; again; again = code == -E2BIG) {
+    int code;
+    make_tables(&maker);
+    do {
         struct group root;
         code = begin(&maker, &root);
         if (code == 0)
@@ -434,7 +413,7 @@ int flame_make(const struct flame_request *request, struct flame *flame)
         if (code == 0)
             code = fill(&maker, &root, &bounds, &graph);
         bounds = narrowed(&bounds, request);
-    }
+    } while (code == -E2BIG);
     if (code == 0)
         sum_up(&maker, flame);
     free(graph.groups);

@@ -70,11 +70,11 @@ struct flame {
 #define FLAME_PATH_MAX 4096u
 int64_t flame_parse_path(const char *text, uint32_t path[FLAME_PATH_MAX], struct error *error);
 
-/* Make a graph. Return 0, -ENOMEM, or -ENOENT if there is no such path or function. */
+/* Make a graph. Return 0, or -ENOENT if there is no such path or function. */
 int flame_make(const struct flame_request *request, struct flame *flame);
 void flame_free(struct flame *flame);
 
-/* Return, by node of the tree, the sum of the leaves at it and below; malloc'd. NULL: no memory. */
+/* Return, by node of the tree, the sum of the leaves at it and below; malloc'd. */
 struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
                                   size_t leaf_count);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "profile/compare/estimate_change.h"
+#include "util/xmalloc.h"
 
 const char *const view_direction_names[FLAME_DIRECTIONS] = {"down", "up", "callees", "callers"};
 
@@ -57,30 +58,25 @@ static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
     request.path_length = (size_t)length;
     graph->direction = request.direction;
     code = flame_make(&request, &graph->flame);
-    return code == -ENOENT ? error_set(error, code, "nothing of this selection is below that path")
-           : code == -ENOMEM ? error_set(error, code, "not enough memory for the flame graph")
-                             : code;
+    return code < 0 ? error_set(error, code, "nothing of this selection is below that path") : 0;
 }
 
 /* Mark the nodes whose change is beyond chance. */
-static int mark(struct view_graph *graph)
+static void mark(struct view_graph *graph)
 {
     const struct view_leaves *leaves = &graph->leaves;
     size_t count = graph->flame.count;
     bool counts = export_view_counts_calls(graph->selection.view);
-    struct change *changes = calloc(count + 1, sizeof(*changes));
-    graph->marks = calloc(count + 1, sizeof(*graph->marks));
-    int code = changes == NULL || graph->marks == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < count && code == 0; i++)
+    struct change *changes = xcalloc(count + 1, sizeof(*changes));
+    graph->marks = xcalloc(count + 1, sizeof(*graph->marks));
+    for (size_t i = 0; i < count; i++)
         changes[i] = view_leaves_change(leaves, &graph->flame.nodes[i].sum, counts, false);
-    if (code == 0)
-        code = view_leaves_mark(leaves, changes, count, graph->marks);
-    if (code == 0 && view_graph_is_of_heap(graph)) {
+    view_leaves_mark(leaves, changes, count, graph->marks);
+    if (view_graph_is_of_heap(graph)) {
         changes[0] = view_leaves_change(leaves, &leaves->total, counts, true);
-        code = change_mark(changes, 1, graph->marks);
+        xmalloc_code(change_mark(changes, 1, graph->marks));
     }
     free(changes);
-    return code;
 }
 
 static int make(struct view_graph *graph, struct view_profiles *profiles,
@@ -91,12 +87,12 @@ static int make(struct view_graph *graph, struct view_profiles *profiles,
     if (by != NULL)
         code = view_groups_make(&graph->groups, &graph->leaves, profiles, &graph->selection, by,
                                 error);
-    else if (view_leaves_make(&graph->leaves, profiles, &graph->selection) < 0)
-        code = error_set(error, -ENOMEM, "not enough memory for the selection's stacks");
+    else
+        view_leaves_make(&graph->leaves, profiles, &graph->selection);
     if (code == 0)
         code = make_flame(graph, profiles, parameters, error);
-    if (code == 0 && view_selection_is_difference(&graph->selection) && mark(graph) < 0)
-        code = error_set(error, -ENOMEM, "not enough memory for the answer");
+    if (code == 0 && view_selection_is_difference(&graph->selection))
+        mark(graph);
     return code;
 }
 

@@ -17,7 +17,7 @@ struct view_graph {
     bool *marks; /* by node: the change is beyond chance; NULL: no difference */
 };
 
-/* Parse the question and make its graph. Return 0, -EINVAL, -ENOENT or -ENOMEM with *error set.
+/* Parse the question and make its graph. Return 0, -EINVAL or -ENOENT with *error set.
  * view_graph_free() is needed in any case. */
 int view_graph_make(struct view_graph *graph, struct view_profiles *profiles,
                     const struct view_parameters *parameters, struct error *error);

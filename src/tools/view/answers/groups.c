@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "tools/view/answers/table.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 struct maker {
     struct view_groups *groups;
@@ -23,30 +23,23 @@ struct maker {
 
 /* --- groups and their stacks --- */
 
-/* Add a group, which takes over both texts. Return its node; STACK_NONE: no memory. */
+/* Add a group, which takes over both texts. Return its node. */
 static uint32_t add_group(struct maker *maker, char *name, char *part)
 {
     struct view_groups *groups = maker->groups;
-    const struct view_group group = {.name = name, .part = part, .note = strdup("")};
+    const struct view_group group = {.name = name, .part = part, .note = xstrdup("")};
     const struct stack_node node = {STACK_NONE,
                                     (uint32_t)(maker->profiles->functions.count + groups->count)};
-    if (ARRAY_ADD(&groups->items, &groups->count, &maker->group_capacity, group) < 0) {
-        free(name);
-        free(part);
-        free(group.note);
-        return STACK_NONE;
-    }
-    if (name == NULL || group.note == NULL ||
-        ARRAY_ADD(&groups->tree.nodes, &groups->tree.count, &groups->tree.capacity, node) < 0)
-        return STACK_NONE;
+    XARRAY_ADD(&groups->items, &groups->count, &maker->group_capacity, group);
+    XARRAY_ADD(&groups->tree.nodes, &groups->tree.count, &groups->tree.capacity, node);
     return (uint32_t)groups->tree.count - 1;
 }
 
-static int add_leaf(struct maker *maker, uint32_t node, const struct flame_sum *own)
+static void add_leaf(struct maker *maker, uint32_t node, const struct flame_sum *own)
 {
     struct view_leaves *leaves = maker->leaves;
     const struct flame_leaf leaf = {.node = node, .own = *own};
-    return ARRAY_ADD(&leaves->items, &leaves->count, &maker->leaf_capacity, leaf);
+    XARRAY_ADD(&leaves->items, &leaves->count, &maker->leaf_capacity, leaf);
 }
 
 /* Mark the nodes on the stacks of leaves: copies[i] = 1. */
@@ -60,28 +53,25 @@ static void mark_stacks(const struct stack_tree *tree, const struct view_leaves 
 }
 
 /* Copy the marked nodes below `group`, and the leaves at them. */
-static int copy_stacks(struct maker *maker, uint32_t group, const struct view_leaves *leaves)
+static void copy_stacks(struct maker *maker, uint32_t group, const struct view_leaves *leaves)
 {
     const struct stack_tree *from = view_profiles_tree(maker->profiles);
     struct stack_tree *tree = &maker->groups->tree;
-    uint32_t *copies = calloc(from->count + 1, sizeof(*copies)); /* by node: its copy */
-    int code = copies == NULL ? -ENOMEM : 0;
-    if (code == 0)
-        mark_stacks(from, leaves, copies);
-    for (size_t i = 0; i < from->count && code == 0; i++) {
+    uint32_t *copies = xcalloc(from->count + 1, sizeof(*copies)); /* by node: its copy */
+    mark_stacks(from, leaves, copies);
+    for (size_t i = 0; i < from->count; i++) {
         if (copies[i] == 0)
             continue;
         struct stack_node node = from->nodes[i];
         node.parent = node.parent == STACK_NONE ? group : copies[node.parent];
         copies[i] = (uint32_t)tree->count;
-        code = tree->count >= STACK_NONE
-                   ? -ENOMEM
-                   : ARRAY_ADD(&tree->nodes, &tree->count, &tree->capacity, node);
+        if (tree->count >= STACK_NONE)
+            xmalloc_fail(0);
+        XARRAY_ADD(&tree->nodes, &tree->count, &tree->capacity, node);
     }
-    for (size_t i = 0; i < leaves->count && code == 0; i++)
-        code = add_leaf(maker, copies[leaves->items[i].node], &leaves->items[i].own);
+    for (size_t i = 0; i < leaves->count; i++)
+        add_leaf(maker, copies[leaves->items[i].node], &leaves->items[i].own);
     free(copies);
-    return code;
 }
 
 /* --- groups of one dimension --- */
@@ -89,24 +79,17 @@ static int copy_stacks(struct maker *maker, uint32_t group, const struct view_le
 static char *name_of(enum view_dimension dimension, const struct table_row *row)
 {
     const char *kind = view_dimension_names[dimension];
-    char *name = NULL;
-    int code;
     if (dimension != VIEW_THREAD)
-        code = *row->label == '\0' ? asprintf(&name, "no %s", kind)
-                                   : asprintf(&name, "%s %s", kind, row->label);
-    else if (row->number == 0)
-        code = asprintf(&name, "%s %s", kind, *row->label == '\0' ? "unknown" : row->label);
-    else
-        code = asprintf(&name, "%s %s (%" PRId64 ")", kind, row->label, row->number);
-    return code < 0 ? NULL : name;
+        return *row->label == '\0' ? xasprintf("no %s", kind)
+                                   : xasprintf("%s %s", kind, row->label);
+    if (row->number == 0)
+        return xasprintf("%s %s", kind, *row->label == '\0' ? "unknown" : row->label);
+    return xasprintf("%s %s (%" PRId64 ")", kind, row->label, row->number);
 }
 
 static char *part_of(enum view_dimension dimension, const struct table_row *row)
 {
-    char *part = NULL;
-    int code = dimension == VIEW_THREAD ? asprintf(&part, "%" PRId64, row->number)
-                                        : asprintf(&part, "%s", row->label);
-    return code < 0 ? NULL : part;
+    return dimension == VIEW_THREAD ? xasprintf("%" PRId64, row->number) : xstrdup(row->label);
 }
 
 static int add_part(struct maker *maker, enum view_dimension dimension, const struct table_row *row,
@@ -117,29 +100,25 @@ static int add_part(struct maker *maker, enum view_dimension dimension, const st
     struct view_selection some;
     struct view_leaves leaves = {0};
     uint32_t group = add_group(maker, name_of(dimension, row), part);
-    if (group == STACK_NONE || part == NULL)
-        return -ENOMEM;
     int code = view_selection_restrict(&some, maker->profiles, maker->selection, &item, error);
-    if (code == 0)
-        code = view_leaves_make(&leaves, maker->profiles, &some);
-    if (code == 0)
-        code = copy_stacks(maker, group, &leaves);
+    if (code == 0) {
+        view_leaves_make(&leaves, maker->profiles, &some);
+        copy_stacks(maker, group, &leaves);
+    }
     view_leaves_free(&leaves);
     view_selection_unrestrict(&some);
     return code;
 }
 
-static int add_rest(struct maker *maker, enum view_dimension dimension,
-                    const struct table_row *rows, size_t count)
+static void add_rest(struct maker *maker, enum view_dimension dimension,
+                     const struct table_row *rows, size_t count)
 {
     struct flame_sum sum = {.width = 0};
-    char *name = NULL;
-    if (asprintf(&name, "%zu more %ss", count, view_dimension_names[dimension]) < 0)
-        return -ENOMEM;
+    char *name = xasprintf("%zu more %ss", count, view_dimension_names[dimension]);
     uint32_t group = add_group(maker, name, NULL);
     for (size_t i = 0; i < count; i++)
         flame_sum_add(&sum, &rows[i].total);
-    return group == STACK_NONE ? -ENOMEM : add_leaf(maker, group, &sum);
+    add_leaf(maker, group, &sum);
 }
 
 /* Compare for qsort: the widest first. */
@@ -164,8 +143,7 @@ static int group_parts(struct maker *maker, enum view_dimension dimension, struc
 {
     struct view_leaves *leaves = maker->leaves;
     struct table table = {0};
-    if (view_leaves_make(leaves, maker->profiles, maker->selection) < 0)
-        return -ENOMEM;
+    view_leaves_make(leaves, maker->profiles, maker->selection);
     int code = table_make(&table, maker->profiles, maker->selection, leaves, dimension, error);
     if (code == 0 && !are_parts(dimension, &table))
         code = error_set(error, -EINVAL,
@@ -181,7 +159,7 @@ static int group_parts(struct maker *maker, enum view_dimension dimension, struc
     for (size_t i = 0; i < shown && code == 0; i++)
         code = add_part(maker, dimension, &table.rows[i], error);
     if (code == 0 && shown < table.count)
-        code = add_rest(maker, dimension, &table.rows[shown], table.count - shown);
+        add_rest(maker, dimension, &table.rows[shown], table.count - shown);
     table_free(&table);
     return code;
 }
@@ -201,18 +179,15 @@ static const struct profile_dump *nearest_dump(const struct profile_heap *heap, 
 }
 
 /* Say which dump the group has, if it is of another time. */
-static int note_dump(struct view_group *group, const struct export_dump *wanted,
-                     const struct export_dump *chosen)
+static void note_dump(struct view_group *group, const struct export_dump *wanted,
+                      const struct export_dump *chosen)
 {
     double seconds = ((double)chosen->dump->boottime_ns - (double)wanted->dump->boottime_ns) / 1e9;
     if (seconds == 0)
-        return 0;
+        return;
     free(group->note);
-    if (asprintf(&group->note, "dump %zu, %.3g s %s",
-                 (size_t)(chosen->dump - chosen->heap->dumps) + 1, fabs(seconds),
-                 seconds < 0 ? "earlier" : "later") < 0)
-        group->note = NULL;
-    return group->note == NULL ? -ENOMEM : 0;
+    group->note = xasprintf("dump %zu, %.3g s %s", (size_t)(chosen->dump - chosen->heap->dumps) + 1,
+                            fabs(seconds), seconds < 0 ? "earlier" : "later");
 }
 
 /* Add the leaves of a heap to those of the others. */
@@ -240,12 +215,11 @@ static int add_stacks(struct maker *maker, uint32_t group, const struct view_sel
     struct view_selection some = *chosen;
     struct view_leaves leaves = {0};
     int code = chosen->only.count == 0 ? 0 : view_selection_remake(&some, maker->profiles, error);
-    if (code == 0)
-        code = view_leaves_make(&leaves, maker->profiles, &some);
-    if (code == 0)
-        code = copy_stacks(maker, group, &leaves);
-    if (code == 0)
+    if (code == 0) {
+        view_leaves_make(&leaves, maker->profiles, &some);
+        copy_stacks(maker, group, &leaves);
         join_leaves(maker->leaves, &leaves, maker->known_heaps++ == 0);
+    }
     view_leaves_free(&leaves);
     if (chosen->only.count > 0)
         view_selection_unrestrict(&some);
@@ -258,18 +232,14 @@ static int add_heap(struct maker *maker, const struct profile_heap *heap, struct
     struct view_groups *groups = maker->groups;
     struct view_selection chosen = *selection;
     bool is_unknown = export_view_is_unknown(heap, selection->view);
-    char *name = NULL;
     chosen.at.dump =
         (struct export_dump){heap, nearest_dump(heap, selection->at.dump.dump->boottime_ns)};
     if (view_selection_is_difference(selection))
         chosen.base.dump =
             (struct export_dump){heap, nearest_dump(heap, selection->base.dump.dump->boottime_ns)};
-    if (asprintf(&name, "heap %s%s", heap->name, is_unknown ? " (unknown)" : "") < 0)
-        return -ENOMEM;
+    char *name = xasprintf("heap %s%s", heap->name, is_unknown ? " (unknown)" : "");
     uint32_t group = add_group(maker, name, NULL);
-    if (group == STACK_NONE ||
-        note_dump(&groups->items[groups->count - 1], &selection->at.dump, &chosen.at.dump) < 0)
-        return -ENOMEM;
+    note_dump(&groups->items[groups->count - 1], &selection->at.dump, &chosen.at.dump);
     return is_unknown ? 0 : add_stacks(maker, group, &chosen, error);
 }
 
@@ -313,8 +283,8 @@ int view_groups_make(struct view_groups *groups, struct view_leaves *leaves,
         return error_set(error, -EINVAL,
                          "group=%.40s: a graph is grouped by thread, type, context or heap", by);
     if (code == 0)
-        code = stack_tree_link(&groups->tree);
-    return code == -ENOMEM ? error_set(error, code, "not enough memory for the groups") : code;
+        stack_tree_link(&groups->tree);
+    return code;
 }
 
 void view_groups_free(struct view_groups *groups)

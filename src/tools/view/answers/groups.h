@@ -24,8 +24,8 @@ struct view_groups {
     const char *by; /* NULL: no groups; else "thread", "type", "context" or "heap" */
 };
 
-/* Group a selection, and make its leaves at the nodes of groups->tree. Return 0, -ENOMEM, or
- * -EINVAL with the reason. view_groups_free() and view_leaves_free() are needed in any case. */
+/* Group a selection, and make its leaves at the nodes of groups->tree. Return 0, or -EINVAL
+ * with the reason. view_groups_free() and view_leaves_free() are needed in any case. */
 int view_groups_make(struct view_groups *groups, struct view_leaves *leaves,
                      struct view_profiles *profiles, const struct view_selection *selection,
                      const char *by, struct error *error);

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "profile/compare/estimates.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
-static int add_row(struct table *table, struct table_row row)
+static void add_row(struct table *table, struct table_row row)
 {
-    return ARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
+    XARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
 }
 
 /* --- over parts --- */
@@ -23,15 +23,15 @@ struct parts {
     struct intern_table ids;
 };
 
-/* Return the row of a part; NULL: no memory. */
+/* Return the row of a part. */
 static struct table_row *row_of(struct parts *at, const struct table_row *wanted)
 {
     bool added, is_numbered = wanted->label == NULL || at->key == VIEW_THREAD;
-    uint64_t id = is_numbered
-                      ? intern_bytes(&at->ids, &wanted->number, sizeof(wanted->number), &added)
-                      : intern_bytes(&at->ids, wanted->label, strlen(wanted->label), &added);
-    if (id == 0 || (added && add_row(at->table, *wanted) < 0))
-        return NULL;
+    uint64_t id = xmalloc_id(
+        is_numbered ? intern_bytes(&at->ids, &wanted->number, sizeof(wanted->number), &added)
+                    : intern_bytes(&at->ids, wanted->label, strlen(wanted->label), &added));
+    if (added)
+        add_row(at->table, *wanted);
     return &at->table->rows[id - 1];
 }
 
@@ -41,8 +41,8 @@ static const char *thread_name_of(const struct view_dump *of, int32_t tid)
     return tid == 0 ? "" : profile_thread_name(of->of->profile, pid, tid);
 }
 
-static int take_part(struct parts *at, const struct profile_part *part,
-                     const struct rollup_values *values)
+static void take_part(struct parts *at, const struct profile_part *part,
+                      const struct rollup_values *values)
 {
     enum export_view view = at->selection->view;
     struct flame_sum sum = {.gained = estimate_of_view(values, view)};
@@ -54,12 +54,9 @@ static int take_part(struct parts *at, const struct profile_part *part,
         wanted.label = at->key == VIEW_TYPE ? part->type : part->context;
     }
     struct table_row *row = row_of(at, &wanted);
-    if (row == NULL)
-        return -ENOMEM;
     sum.width = estimate_rank(&sum.gained, view);
     flame_sum_add(&row->self, &sum);
     flame_sum_add(&row->total, &sum);
-    return 0;
 }
 
 /* Add a sample's parts. Samples of several threads have no peak of each, but may be of one type. */
@@ -68,17 +65,18 @@ static int take_parts(struct parts *at, const struct profile_sample *sample)
     static const struct profile_part without_part = {.type = "", .context = ""};
     const struct rollup_values all = rollup_values_of(sample);
     bool is_whole = sample->part_count == 0 || (!sample->tagged && at->key != VIEW_THREAD);
-    if (is_whole || (!sample->tagged && sample->part_count == 1))
-        return take_part(at, is_whole ? &without_part : sample->parts, &all);
+    if (is_whole || (!sample->tagged && sample->part_count == 1)) {
+        take_part(at, is_whole ? &without_part : sample->parts, &all);
+        return 0;
+    }
     if (!sample->tagged && sample->peak.bytes > 0 && at->selection->view == EXPORT_MAX)
         return -ENOTSUP;
-    int code = 0;
-    for (uint32_t i = 0; i < sample->part_count && code == 0; i++) {
+    for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
         const struct rollup_values values = {.figures = part->figures, .peak = part->peak};
-        code = take_part(at, part, &values);
+        take_part(at, part, &values);
     }
-    return code;
+    return 0;
 }
 
 static int64_t class_of(const struct parts *at, const struct profile_sample *whole)
@@ -88,8 +86,8 @@ static int64_t class_of(const struct parts *at, const struct profile_sample *who
 }
 
 /* Add a sample to the row of its class, which is that of the whole sample. */
-static int take_class(struct parts *at, const struct profile_sample *sample,
-                      const struct profile_sample *whole)
+static void take_class(struct parts *at, const struct profile_sample *sample,
+                       const struct profile_sample *whole)
 {
     enum export_view view = at->selection->view;
     const struct rollup_values values = rollup_values_of(sample);
@@ -97,13 +95,10 @@ static int take_class(struct parts *at, const struct profile_sample *sample,
     const struct table_row wanted = {.function = STACK_NONE, .number = class_of(at, whole)};
     sum.width = estimate_rank(&sum.gained, view);
     if (sum.width == 0)
-        return 0;
+        return;
     struct table_row *row = row_of(at, &wanted);
-    if (row == NULL)
-        return -ENOMEM;
     flame_sum_add(&row->self, &sum);
     flame_sum_add(&row->total, &sum);
-    return 0;
 }
 
 /* Return what a sample of the shown dump is a part of. */
@@ -124,24 +119,26 @@ static int by_part(struct parts *at, struct view_profiles *profiles)
         if (view_profiles_node(profiles, &selection->filter, of->of, sample->callsite) ==
             STACK_NONE)
             continue;
-        code = at->key >= VIEW_SIZE ? take_class(at, sample, whole_of(selection, of, i))
-                                    : take_parts(at, sample);
+        if (at->key >= VIEW_SIZE)
+            take_class(at, sample, whole_of(selection, of, i));
+        else
+            code = take_parts(at, sample);
     }
     return code;
 }
 
 /* --- changes of parts --- */
 
-static int add_change(struct table *table, const struct diff_row *changed, enum export_view view)
+static void add_change(struct table *table, const struct diff_row *changed, enum export_view view)
 {
     const struct change_parts *parts = &changed->parts[diff_figure_of(view)];
     struct flame_sum sum = {.gained = parts->gained, .lost = parts->lost};
     sum.width = fabs(estimate_rank(&sum.gained, view) - estimate_rank(&sum.lost, view));
-    return add_row(table, (struct table_row){.label = changed->label,
-                                             .function = STACK_NONE,
-                                             .number = changed->tid,
-                                             .self = sum,
-                                             .total = sum});
+    add_row(table, (struct table_row){.label = changed->label,
+                                      .function = STACK_NONE,
+                                      .number = changed->tid,
+                                      .self = sum,
+                                      .total = sum});
 }
 
 static int by_label(struct parts *at, struct view_profiles *profiles, struct error *error)
@@ -155,34 +152,31 @@ static int by_label(struct parts *at, struct view_profiles *profiles, struct err
                                         {some.at.dump.heap, &some.at.part.dump}};
     const struct diff_side before = {some.base.of->profile, &dumps[0], 1},
                            after = {some.at.of->profile, &dumps[1], 1};
-    struct diff *diff = code < 0 ? NULL : diff_new(&before, &after, &options);
-    if (code == 0 && diff == NULL)
-        code = -ENOMEM;
+    struct diff *diff = code < 0 ? NULL : xmalloc_made(diff_new(&before, &after, &options));
     for (size_t i = 0; code == 0 && diff->pair_count > 0 && i < diff->pairs[0].row_count; i++)
-        code = add_change(at->table, &diff->pairs[0].rows[i], at->selection->view);
+        add_change(at->table, &diff->pairs[0].rows[i], at->selection->view);
     diff_free(diff);
     view_selection_unrestrict(&some);
     return code;
 }
 
 /* List the classes of a dump's samples as rows. */
-static int add_classes(struct parts *at, const struct view_dump *of)
+static void add_classes(struct parts *at, const struct view_dump *of)
 {
     const struct profile_dump *dump = of->dump.dump;
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct table_row wanted = {.function = STACK_NONE,
                                          .number = class_of(at, dump->samples[i])};
-        if (row_of(at, &wanted) == NULL)
-            return -ENOMEM;
+        row_of(at, &wanted);
     }
-    return 0;
 }
 
 /* Sum up the change of each class: the stacks of a class may be others in the two dumps. */
 static int by_class(struct parts *at, struct view_profiles *profiles, struct error *error)
 {
-    int code = add_classes(at, &at->selection->at);
-    code = code < 0 ? code : add_classes(at, &at->selection->base);
+    int code = 0;
+    add_classes(at, &at->selection->at);
+    add_classes(at, &at->selection->base);
     for (size_t i = 0; i < at->table->count && code == 0; i++) {
         struct table_row *row = &at->table->rows[i];
         const struct view_only_item item = {
@@ -190,10 +184,10 @@ static int by_class(struct parts *at, struct view_profiles *profiles, struct err
         struct view_selection some;
         struct view_leaves leaves = {0};
         code = view_selection_restrict(&some, profiles, at->selection, &item, error);
-        if (code == 0)
-            code = view_leaves_make(&leaves, profiles, &some);
-        if (code == 0)
+        if (code == 0) {
+            view_leaves_make(&leaves, profiles, &some);
             row->self = row->total = leaves.total;
+        }
         view_leaves_free(&leaves);
         view_selection_unrestrict(&some);
     }

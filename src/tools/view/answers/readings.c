@@ -2,8 +2,9 @@
 /* Merges the readings of a process's timeline with its snapshots, and thins them out. */
 #include "tools/view/answers/readings.h"
 
-#include <errno.h>
 #include <stdlib.h>
+
+#include "util/xmalloc.h"
 
 #define UNKNOWN PROFILE_UNKNOWN_BYTES
 
@@ -46,12 +47,10 @@ static size_t add_smaps(struct view_snapshots *snapshots, const struct profile *
     return i;
 }
 
-int view_snapshots_gather(struct view_snapshots *snapshots, const struct profile *profile)
+void view_snapshots_gather(struct view_snapshots *snapshots, const struct profile *profile)
 {
     size_t most = profile->memory_snapshot_count + profile->smaps_count;
-    *snapshots = (struct view_snapshots){.items = calloc(most + 1, sizeof(*snapshots->items))};
-    if (snapshots->items == NULL)
-        return -ENOMEM;
+    *snapshots = (struct view_snapshots){.items = xcalloc(most + 1, sizeof(*snapshots->items))};
     for (size_t i = 0; i < profile->memory_snapshot_count; i++) {
         const struct profile_memory_snapshot *snapshot = &profile->memory_snapshots[i];
         const struct memory_part sum = memory_snapshot_sum(&snapshot->values);
@@ -64,7 +63,6 @@ int view_snapshots_gather(struct view_snapshots *snapshots, const struct profile
     for (size_t i = 0; i < profile->smaps_count;)
         i = add_smaps(snapshots, profile, i);
     qsort(snapshots->items, snapshots->count, sizeof(*snapshots->items), compare_snapshots);
-    return 0;
 }
 
 void view_snapshots_free(struct view_snapshots *snapshots)
@@ -137,8 +135,8 @@ static void add_snapshots(struct readings *readings, const struct view_snapshot 
         };
 }
 
-static int gather(struct readings *readings, const struct profile *profile, size_t process,
-                  const struct view_snapshots *snapshots)
+static void gather(struct readings *readings, const struct profile *profile, size_t process,
+                   const struct view_snapshots *snapshots)
 {
     const struct profile_process *of = &profile->processes[process];
     size_t first = 0, end = snapshots->count;
@@ -152,13 +150,10 @@ static int gather(struct readings *readings, const struct profile *profile, size
     while (end < snapshots->count && snapshots->items[end].process == process)
         end++;
     *readings = (struct readings){
-        .items = calloc(of->timeline_count + (end - first) + 1, sizeof(*readings->items))};
-    if (readings->items == NULL)
-        return -ENOMEM;
+        .items = xcalloc(of->timeline_count + (end - first) + 1, sizeof(*readings->items))};
     add_points(readings, of);
     add_snapshots(readings, snapshots->items + first, end - first);
     qsort(readings->items, readings->count, sizeof(*readings->items), compare_readings);
-    return 0;
 }
 
 static bool is_empty(const struct reading *reading)
@@ -221,12 +216,11 @@ static void write_column(struct json_writer *json, const struct readings *readin
     json_end_array(json);
 }
 
-int view_readings_write(struct json_writer *json, const struct profile *profile, size_t process,
-                        const struct view_snapshots *snapshots, size_t most)
+void view_readings_write(struct json_writer *json, const struct profile *profile, size_t process,
+                         const struct view_snapshots *snapshots, size_t most)
 {
     struct readings readings;
-    if (gather(&readings, profile, process, snapshots) < 0)
-        return -ENOMEM;
+    gather(&readings, profile, process, snapshots);
     json_object(json, "memory");
     json_unsigned(json, "all", readings.count);
     thin_out(&readings, most);
@@ -238,5 +232,4 @@ int view_readings_write(struct json_writer *json, const struct profile *profile,
         write_column(json, &readings, column);
     json_end_object(json);
     free(readings.items);
-    return 0;
 }

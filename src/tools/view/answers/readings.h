@@ -16,15 +16,13 @@ struct view_snapshots {
     size_t count;
 };
 
-/* Return 0 or -ENOMEM. */
-int view_snapshots_gather(struct view_snapshots *snapshots, const struct profile *profile);
+void view_snapshots_gather(struct view_snapshots *snapshots, const struct profile *profile);
 void view_snapshots_free(struct view_snapshots *snapshots);
 
 /* Write the readings of a process as columns: `time`, `rss`, `anonymous`, `file`, `shmem`, `swap`,
  * with null for unknown values; `all` is their number, of which about `most` are written. Resident
- * and swapped bytes are of the timeline or, if it has none, of the snapshots. Return 0 or -ENOMEM.
- */
-int view_readings_write(struct json_writer *json, const struct profile *profile, size_t process,
-                        const struct view_snapshots *snapshots, size_t most);
+ * and swapped bytes are of the timeline or, if it has none, of the snapshots. */
+void view_readings_write(struct json_writer *json, const struct profile *profile, size_t process,
+                         const struct view_snapshots *snapshots, size_t most);
 
 #endif

@@ -2,47 +2,44 @@
 /* Sums a selection by function, module and file over the tree of stacks. */
 #include "tools/view/answers/table.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/view/answers/part_table.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 static bool is_of_function(enum view_dimension key)
 {
     return key == VIEW_FUNCTION || key == VIEW_HOLDER;
 }
 
-static int add_row(struct table *table, struct table_row row)
+static void add_row(struct table *table, struct table_row row)
 {
-    return ARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
+    XARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
 }
 
 /* --- over the tree --- */
 
 /* Make a row for each key of the functions, and set of_functions[i] to that of function i. */
-static int number_rows(struct table *table, struct functions *functions, enum view_dimension key,
-                       uint32_t *of_functions)
+static void number_rows(struct table *table, struct functions *functions, enum view_dimension key,
+                        uint32_t *of_functions)
 {
     struct intern_table ids = {0};
     struct function_names names;
-    int code = 0;
-    for (size_t i = 0; i < functions->count && code == 0; i++) {
+    for (size_t i = 0; i < functions->count; i++) {
         functions_name(functions, (uint32_t)i, &names);
         const char *text = key == VIEW_MODULE ? names.path : names.file;
         bool added = true;
-        uint64_t id = is_of_function(key) ? i + 1 : intern_bytes(&ids, text, strlen(text), &added);
+        uint64_t id = is_of_function(key)
+                          ? i + 1
+                          : xmalloc_id(intern_bytes(&ids, text, strlen(text), &added));
         of_functions[i] = (uint32_t)(id - 1);
-        if (id == 0)
-            code = -ENOMEM;
-        else if (added)
-            code = add_row(table, (struct table_row){.label = is_of_function(key) ? NULL : text,
-                                                     .function = is_of_function(key) ? (uint32_t)i
-                                                                                     : STACK_NONE});
+        if (added)
+            add_row(table,
+                    (struct table_row){.label = is_of_function(key) ? NULL : text,
+                                       .function = is_of_function(key) ? (uint32_t)i : STACK_NONE});
     }
     intern_free(&ids);
-    return code;
 }
 
 /* A walk over the tree of stacks, in depth-first order. */
@@ -91,24 +88,21 @@ static size_t deepest_of(const struct stack_tree *tree, uint32_t *depths)
     return deepest;
 }
 
-static int sum_tree(struct table *table, const struct stack_tree *tree,
-                    const struct view_leaves *leaves, const uint32_t *rows)
+static void sum_tree(struct table *table, const struct stack_tree *tree,
+                     const struct view_leaves *leaves, const uint32_t *rows)
 {
     struct flame_sum *sums = flame_sum_below(tree, leaves->items, leaves->count);
-    uint32_t *depths = calloc(tree->count + 1, sizeof(*depths));
-    size_t deepest = depths == NULL ? 0 : deepest_of(tree, depths);
+    uint32_t *depths = xcalloc(tree->count + 1, sizeof(*depths));
+    size_t deepest = deepest_of(tree, depths);
     struct walk walk = {
         .tree = tree,
         .rows = rows,
-        .next = calloc(deepest + 1, sizeof(*walk.next)),
-        .path = calloc(deepest + 1, sizeof(*walk.path)),
-        .above = calloc(table->count + 1, sizeof(*walk.above)),
+        .next = xcalloc(deepest + 1, sizeof(*walk.next)),
+        .path = xcalloc(deepest + 1, sizeof(*walk.path)),
+        .above = xcalloc(table->count + 1, sizeof(*walk.above)),
     };
-    bool enough = sums != NULL && depths != NULL && walk.next != NULL && walk.path != NULL &&
-                  walk.above != NULL;
-    if (enough)
-        walk_tree(&walk, sums, table);
-    for (size_t i = 0; i < leaves->count && enough; i++)
+    walk_tree(&walk, sums, table);
+    for (size_t i = 0; i < leaves->count; i++)
         flame_sum_add(&table->rows[rows[tree->nodes[leaves->items[i].node].function]].self,
                       &leaves->items[i].own);
     free(sums);
@@ -116,7 +110,6 @@ static int sum_tree(struct table *table, const struct stack_tree *tree,
     free(walk.next);
     free(walk.path);
     free(walk.above);
-    return enough ? 0 : -ENOMEM;
 }
 
 static void sum_holders(struct table *table, struct view_profiles *profiles,
@@ -131,17 +124,16 @@ static void sum_holders(struct table *table, struct view_profiles *profiles,
     }
 }
 
-static int by_function(struct table *table, struct view_profiles *profiles,
-                       const struct view_leaves *leaves, enum view_dimension key)
+static void by_function(struct table *table, struct view_profiles *profiles,
+                        const struct view_leaves *leaves, enum view_dimension key)
 {
-    uint32_t *rows = calloc(profiles->functions.count + 1, sizeof(*rows));
-    int code = rows == NULL ? -ENOMEM : number_rows(table, &profiles->functions, key, rows);
-    if (code == 0 && key == VIEW_HOLDER)
+    uint32_t *rows = xcalloc(profiles->functions.count + 1, sizeof(*rows));
+    number_rows(table, &profiles->functions, key, rows);
+    if (key == VIEW_HOLDER)
         sum_holders(table, profiles, leaves);
-    else if (code == 0)
-        code = sum_tree(table, view_profiles_tree(profiles), leaves, rows);
+    else
+        sum_tree(table, view_profiles_tree(profiles), leaves, rows);
     free(rows);
-    return code;
 }
 
 /* --- */
@@ -151,14 +143,17 @@ int table_make(struct table *table, struct view_profiles *profiles,
                enum view_dimension key, struct error *error)
 {
     *table = (struct table){0};
-    int code = key >= VIEW_THREAD ? part_table_make(table, profiles, selection, key, error)
-                                  : by_function(table, profiles, leaves, key);
+    int code = 0;
+    if (key >= VIEW_THREAD)
+        code = part_table_make(table, profiles, selection, key, error);
+    else
+        by_function(table, profiles, leaves, key);
     size_t kept = 0;
     for (size_t i = 0; i < table->count; i++)
         if (table->rows[i].total.width != 0)
             table->rows[kept++] = table->rows[i];
     table->count = kept;
-    return code == -ENOMEM ? error_set(error, code, "not enough memory for the table") : code;
+    return code;
 }
 
 void table_free(struct table *table)

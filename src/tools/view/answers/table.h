@@ -22,7 +22,7 @@ struct table {
     size_t count, capacity;
 };
 
-/* Make a table of a selection. Return 0, -ENOMEM, or -EINVAL with the reason if the file does not
+/* Make a table of a selection. Return 0, or -EINVAL with the reason if the file does not
  * contain what the table is by. */
 int table_make(struct table *table, struct view_profiles *profiles,
                const struct view_selection *selection, const struct view_leaves *leaves,

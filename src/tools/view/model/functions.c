@@ -8,15 +8,21 @@
 
 #include "profile/interpreter_frames.h"
 #include "profile/symbols/demangle.h"
-#include "util/array.h"
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 static const char *path_of(const struct profile *profile, const struct profile_frame *frame)
 {
     return frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
 }
 
-/* Return the number of a frame's function; UINT32_MAX: no memory. */
+static uint64_t number_text(struct functions *functions, const char *text)
+{
+    bool added;
+    return xmalloc_id(intern_bytes(&functions->texts, text, strlen(text), &added));
+}
+
+/* Return the number of a frame's function. */
 static uint32_t function_of(struct functions *functions, const struct profile *profile,
                             uint32_t index)
 {
@@ -26,30 +32,22 @@ static uint32_t function_of(struct functions *functions, const struct profile *p
     /* Many functions have one name, as "<module>", in a mapping of them all. */
     const char *file = interpreter_frames_has(profile, frame) ? frame->source_file : "";
     uint64_t key[] = {
-        intern_bytes(&functions->texts, module, strlen(module), &added),
-        is_named ? intern_bytes(&functions->texts, frame->name, strlen(frame->name), &added) : 0,
+        number_text(functions, module),
+        is_named ? number_text(functions, frame->name) : 0,
         is_named ? 0 : frame->function_start,
-        intern_bytes(&functions->texts, file, strlen(file), &added),
+        number_text(functions, file),
     };
-    if (key[0] == 0 || key[3] == 0 || (is_named && key[1] == 0))
-        return UINT32_MAX;
-    uint64_t id = intern_bytes(&functions->ids, key, sizeof(key), &added);
-    if (id == 0 || id >= UINT32_MAX)
-        return UINT32_MAX;
+    uint64_t id = xmalloc_id(intern_bytes(&functions->ids, key, sizeof(key), &added));
     const struct function one = {.profile = profile, .frame = index};
-    if (added && ARRAY_ADD(&functions->items, &functions->count, &functions->capacity, one) < 0)
-        return UINT32_MAX;
+    if (added)
+        XARRAY_ADD(&functions->items, &functions->count, &functions->capacity, one);
     return (uint32_t)(id - 1);
 }
 
-int functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames)
+void functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames)
 {
-    for (size_t i = 0; i < profile->frame_count; i++) {
+    for (size_t i = 0; i < profile->frame_count; i++)
         of_frames[i] = function_of(functions, profile, (uint32_t)i);
-        if (of_frames[i] == UINT32_MAX)
-            return -ENOMEM;
-    }
-    return 0;
 }
 
 void functions_free(struct functions *functions)

@@ -29,8 +29,8 @@ struct functions {
     struct intern_table texts, ids;
 };
 
-/* Number the frames of a profile: set of_frames[i] for each frame i. Return 0 or -ENOMEM. */
-int functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames);
+/* Number the frames of a profile: set of_frames[i] for each frame i. */
+void functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames);
 void functions_free(struct functions *functions);
 
 /* The names of a function as the page shows them. */

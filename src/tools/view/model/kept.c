@@ -3,10 +3,9 @@
  * the smallest N with which they have room. */
 #include "tools/view/model/kept.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 /* Room for the samples that only earlier dumps have. A sample takes about 20 bytes in the file; an
  * entry in the list of a dump takes little, but reading the page takes time for it. */
@@ -15,15 +14,13 @@
 
 /* --- samples --- */
 
-int kept_samples_add(struct kept_samples *samples, const struct profile_dump *dump,
-                     uint32_t *numbers)
+void kept_samples_add(struct kept_samples *samples, const struct profile_dump *dump,
+                      uint32_t *numbers)
 {
     if (samples->of_callsites == NULL)
         samples->of_callsites =
-            calloc(samples->profile->callsite_count + 1, sizeof(*samples->of_callsites));
-    if (samples->of_callsites == NULL ||
-        ARRAY_RESERVE(&samples->items, &samples->capacity, samples->count, dump->sample_count) < 0)
-        return -ENOMEM;
+            xcalloc(samples->profile->callsite_count + 1, sizeof(*samples->of_callsites));
+    XARRAY_RESERVE(&samples->items, &samples->capacity, samples->count, dump->sample_count);
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = dump->samples[i];
         struct kept_sample *known = &samples->of_callsites[sample->callsite];
@@ -33,7 +30,6 @@ int kept_samples_add(struct kept_samples *samples, const struct profile_dump *du
         }
         numbers[i] = known->number;
     }
-    return 0;
 }
 
 /* Clear only what is set: a profile may have many heaps, each with few of its callsites. */
@@ -58,68 +54,63 @@ static bool is_kept(const struct view_kept_heap *heap, size_t dump, size_t step)
     return dump <= heap->last && (heap->last - dump) % step == 0;
 }
 
-/* Add what every `step`th dump of a heap takes beside the last one. Return 0 or -ENOMEM. */
-static int add_cost(const struct profile_heap *heap, const struct view_kept_heap *kept, size_t step,
-                    struct kept_samples *samples, size_t *cost)
+/* Add what every `step`th dump of a heap takes beside the last one. */
+static void add_cost(const struct profile_heap *heap, const struct view_kept_heap *kept,
+                     size_t step, struct kept_samples *samples, size_t *cost)
 {
     size_t entries = 0, most = 0, last = heap->dumps[kept->last].sample_count;
     for (size_t i = 0; i <= kept->last; i++)
         if (is_kept(kept, i, step) && heap->dumps[i].sample_count > most)
             most = heap->dumps[i].sample_count;
-    uint32_t *numbers = calloc(most + 1, sizeof(*numbers));
-    int code = numbers == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i <= kept->last && code == 0; i++) {
+    uint32_t *numbers = xcalloc(most + 1, sizeof(*numbers));
+    for (size_t i = 0; i <= kept->last; i++) {
         if (!is_kept(kept, i, step))
             continue;
         entries += heap->dumps[i].sample_count;
-        code = kept_samples_add(samples, &heap->dumps[i], numbers);
+        kept_samples_add(samples, &heap->dumps[i], numbers);
     }
-    if (code == 0)
-        *cost += samples->count - last + (entries - last) / ENTRIES_PER_SAMPLE;
+    *cost += samples->count - last + (entries - last) / ENTRIES_PER_SAMPLE;
     kept_samples_reset(samples);
     free(numbers);
-    return code;
 }
 
-/* Return the smallest step for which earlier dumps have room; 0: for none. -ENOMEM. */
-static int64_t find_step(const struct view_kept *kept, const struct view_profiles *profiles)
+/* Return the smallest step for which earlier dumps have room; 0: for none. */
+static size_t find_step(const struct view_kept *kept, const struct view_profiles *profiles)
 {
     size_t longest = 0, cost = SAMPLES_MAX + 1, step = 1;
-    int code = 0;
-    for (; code == 0 && cost > SAMPLES_MAX; step *= 2) {
+    for (; cost > SAMPLES_MAX; step *= 2) {
         cost = longest = 0;
-        for (size_t i = 0; i < profiles->count && code == 0; i++) {
+        for (size_t i = 0; i < profiles->count; i++) {
             const struct profile *profile = profiles->items[i].profile;
             struct kept_samples samples = {.profile = profile};
-            for (size_t j = 0; j < profile->heap_count && code == 0; j++) {
+            for (size_t j = 0; j < profile->heap_count; j++) {
                 const struct view_kept_heap *heap = &kept->profiles[i].items[j];
                 if (heap->last == 0)
                     continue;
                 longest = heap->last > longest ? heap->last : longest;
-                code = add_cost(&profile->heaps[j], heap, step, &samples, &cost);
+                add_cost(&profile->heaps[j], heap, step, &samples, &cost);
             }
             kept_samples_free(&samples);
         }
         if (step > longest)
-            return code;
+            return 0;
     }
-    return code < 0 ? code : (int64_t)step / 2;
+    return step / 2;
 }
 
-static int keep_earlier(struct view_kept *kept, const struct view_profiles *profiles)
+static void keep_earlier(struct view_kept *kept, const struct view_profiles *profiles)
 {
-    int64_t step = find_step(kept, profiles);
+    size_t step = find_step(kept, profiles);
     for (size_t i = 0; i < profiles->count && step > 0; i++)
         for (size_t j = 0; j < profiles->items[i].profile->heap_count; j++) {
             struct view_kept_heap *heap = &kept->profiles[i].items[j];
             for (size_t dump = 0; heap->dumps != NULL && dump <= heap->last; dump++)
-                heap->dumps[dump] |= is_kept(heap, dump, (size_t)step);
+                heap->dumps[dump] |= is_kept(heap, dump, step);
         }
-    return step < 0 ? (int)step : 0;
 }
 
-static int keep_dump(struct view_kept *kept, const struct view_profiles *profiles,
-                     const struct export_dump *dump)
+static void keep_dump(struct view_kept *kept, const struct view_profiles *profiles,
+                      const struct export_dump *dump)
 {
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
@@ -129,50 +120,43 @@ static int keep_dump(struct view_kept *kept, const struct view_profiles *profile
         size_t index = (size_t)(dump->dump - dump->heap->dumps);
         heap->is_listed = true;
         if (heap->dumps == NULL)
-            heap->dumps = calloc(dump->heap->dump_count, sizeof(*heap->dumps));
-        if (heap->dumps == NULL)
-            return -ENOMEM;
+            heap->dumps = xcalloc(dump->heap->dump_count, sizeof(*heap->dumps));
         heap->dumps[index] = true;
         heap->last = index > heap->last ? index : heap->last;
     }
-    return 0;
 }
 
-static int keep_all(struct view_kept *kept, const struct view_profiles *profiles)
+static void keep_all(struct view_kept *kept, const struct view_profiles *profiles)
 {
-    int code = 0;
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
-        for (size_t j = 0; j < profile->heap_count && code == 0; j++) {
+        for (size_t j = 0; j < profile->heap_count; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
             kept->profiles[i].items[j].is_listed = true;
             if (heap->dump_count == 0 || heap->unseen)
                 continue;
             const struct export_dump last = {heap, &heap->dumps[heap->dump_count - 1]};
-            code = keep_dump(kept, profiles, &last);
+            keep_dump(kept, profiles, &last);
         }
     }
-    return code;
 }
 
-int view_kept_make(struct view_kept *kept, const struct view_profiles *profiles,
-                   const struct view_choice *choice)
+void view_kept_make(struct view_kept *kept, const struct view_profiles *profiles,
+                    const struct view_choice *choice)
 {
-    int code = 0;
     *kept = (struct view_kept){0};
     for (size_t i = 0; i < profiles->count; i++) {
         struct view_kept_heaps *heaps = &kept->profiles[i];
         size_t count = profiles->items[i].profile->heap_count;
-        heaps->items = calloc(count + 1, sizeof(*heaps->items));
-        if (heaps->items == NULL)
-            return -ENOMEM;
+        heaps->items = xcalloc(count + 1, sizeof(*heaps->items));
         heaps->count = count;
     }
     if (choice->dumps == NULL)
-        code = keep_all(kept, profiles);
-    for (size_t i = 0; i < choice->count && code == 0; i++)
-        code = keep_dump(kept, profiles, &choice->dumps[i]);
-    return code == 0 && choice->with_earlier ? keep_earlier(kept, profiles) : code;
+        keep_all(kept, profiles);
+    for (size_t i = 0; i < choice->count; i++)
+        keep_dump(kept, profiles, &choice->dumps[i]);
+    if (choice->with_earlier)
+        keep_earlier(kept, profiles);
 }
 
 void view_kept_clear(struct view_kept *kept)

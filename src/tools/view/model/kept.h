@@ -32,9 +32,8 @@ struct view_choice {
     bool with_earlier; /* other dumps of these heaps, too, as far as there is room */
 };
 
-/* Return 0 or -ENOMEM. view_kept_clear() is needed in any case. */
-int view_kept_make(struct view_kept *kept, const struct view_profiles *profiles,
-                   const struct view_choice *choice);
+void view_kept_make(struct view_kept *kept, const struct view_profiles *profiles,
+                    const struct view_choice *choice);
 void view_kept_clear(struct view_kept *kept);
 
 /* Numbers the samples of a heap's kept dumps, the dumps in order of time. Dumps that share a sample
@@ -49,9 +48,9 @@ struct kept_samples {
     size_t count, capacity;
 };
 
-/* Set numbers[i] to the number of each sample i of a dump. Return 0 or -ENOMEM. */
-int kept_samples_add(struct kept_samples *samples, const struct profile_dump *dump,
-                     uint32_t *numbers);
+/* Set numbers[i] to the number of each sample i of a dump. */
+void kept_samples_add(struct kept_samples *samples, const struct profile_dump *dump,
+                      uint32_t *numbers);
 /* Forget the samples, so that those of another heap can be numbered. */
 void kept_samples_reset(struct kept_samples *samples);
 void kept_samples_free(struct kept_samples *samples);

@@ -2,7 +2,6 @@
 /* Sums the samples of a selection by the node of their stack. */
 #include "tools/view/model/leaves.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "profile/compare/estimates.h"
 #include "profile/partial.h"
 #include "tools/view/model/limits.h"
+#include "util/xmalloc.h"
 
 struct collector {
     struct view_leaves *leaves;
@@ -45,13 +45,12 @@ static void add_sum(struct collector *collector, const struct view_profile *prof
 }
 
 /* Make room for all leaves: at most one for each sample, and one for each node. */
-static int reserve_leaves(struct collector *collector, size_t samples)
+static void reserve_leaves(struct collector *collector, size_t samples)
 {
     size_t nodes = view_profiles_tree(collector->profiles)->count;
-    collector->places = calloc(nodes + 1, sizeof(*collector->places));
-    collector->leaves->items = reallocarray(NULL, (samples < nodes ? samples : nodes) + 1,
-                                            sizeof(*collector->leaves->items));
-    return collector->places == NULL || collector->leaves->items == NULL ? -ENOMEM : 0;
+    collector->places = xcalloc(nodes + 1, sizeof(*collector->places));
+    collector->leaves->items = xreallocarray(NULL, (samples < nodes ? samples : nodes) + 1,
+                                             sizeof(*collector->leaves->items));
 }
 
 /* Return whether some of a heap's calls are missing, each of which was to be recorded. */
@@ -61,40 +60,39 @@ static bool is_partial(const struct profile_heap *heap, const struct profile_dum
            (profile_dump_is_partial(heap, dump) || profile_lacks_frees(heap));
 }
 
-static int add_dump(struct collector *collector)
+static void add_dump(struct collector *collector)
 {
     const struct view_dump *chosen = &collector->selection->at;
     const struct profile_heap *heap = chosen->dump.heap;
     const struct profile_dump *dump = view_shown(collector->selection, chosen);
     struct view_leaves *leaves = collector->leaves;
-    int code = reserve_leaves(collector, dump->sample_count);
+    reserve_leaves(collector, dump->sample_count);
     leaves->exact = profile_dump_is_exact(heap, dump);
     leaves->partial = is_partial(heap, dump);
     leaves->unknown = export_view_is_unknown(heap, collector->selection->view);
     for (int counts = 0; counts < 2; counts++)
         leaves->bounds[counts].gained_most = rollup_most(heap, chosen->dump.dump, counts != 0);
-    for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
+    for (size_t i = 0; i < dump->sample_count; i++) {
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         struct flame_sum sum = {.gained = estimate_of_view(&values, collector->selection->view)};
         sum.width = estimate_rank(&sum.gained, collector->selection->view);
         if (sum.gained.bytes != 0 || sum.gained.count != 0)
             add_sum(collector, chosen->of, dump->samples[i]->callsite, &sum);
     }
-    return code;
 }
 
-static int add_pair(struct collector *collector, const struct diff_pair *pair)
+static void add_pair(struct collector *collector, const struct diff_pair *pair)
 {
     enum export_view view = collector->selection->view;
     enum diff_figure figure = diff_figure_of(view);
     struct view_leaves *leaves = collector->leaves;
-    int code = reserve_leaves(collector, pair->row_count);
+    reserve_leaves(collector, pair->row_count);
     leaves->exact = pair->exact;
     leaves->same_process = pair->same_process;
     leaves->partial = pair->partial;
     memcpy(leaves->bounds, pair->bounds[figure], sizeof(leaves->bounds));
     leaves->unknown = diff_is_unknown(pair, view);
-    for (size_t i = 0; i < pair->row_count && code == 0; i++) {
+    for (size_t i = 0; i < pair->row_count; i++) {
         const struct diff_row *row = &pair->rows[i];
         const struct change_parts *parts = &row->parts[figure];
         const struct flame_sum sum =
@@ -103,7 +101,6 @@ static int add_pair(struct collector *collector, const struct diff_pair *pair)
             view_profiles_of((struct view_profiles *)collector->profiles, row->profile);
         add_sum(collector, profile, row->callsite, &sum);
     }
-    return code;
 }
 
 /* --- two dumps of one heap --- */
@@ -140,7 +137,7 @@ static bool is_whole(const struct profile_sample *sample, enum export_view view)
     return sample != NULL && (sample->part_count == 0 || (view == EXPORT_MAX && !sample->tagged));
 }
 
-int view_change_each(const struct view_change *change, view_change_taker *take, void *context)
+void view_change_each(const struct view_change *change, view_change_taker *take, void *context)
 {
     static const struct rollup_values none;
     static const struct profile_part whole = {.type = "", .context = ""};
@@ -148,38 +145,35 @@ int view_change_each(const struct view_change *change, view_change_taker *take, 
                whole_after = is_whole(change->after, change->view);
     const struct profile_sample *before = whole_before ? NULL : change->before,
                                 *after = whole_after ? NULL : change->after;
-    int code = 0;
     if (whole_before || whole_after) {
         const struct flame_sum sum =
             sum_of_change(change->view, whole_before ? rollup_values_of(change->before) : none,
                           whole_after ? rollup_values_of(change->after) : none);
-        code = take(context, &whole, &sum);
+        take(context, &whole, &sum);
     }
-    for (uint32_t i = 0; after != NULL && i < after->part_count && code == 0; i++) {
+    for (uint32_t i = 0; after != NULL && i < after->part_count; i++) {
         const struct profile_part *part = &after->parts[i];
         const struct flame_sum sum =
             sum_of_change(change->view, values_of(part_like(before, part)), values_of(part));
-        code = take(context, part, &sum);
+        take(context, part, &sum);
     }
-    for (uint32_t i = 0; before != NULL && i < before->part_count && code == 0; i++) {
+    for (uint32_t i = 0; before != NULL && i < before->part_count; i++) {
         const struct profile_part *part = &before->parts[i];
         if (part_like(after, part) != NULL)
             continue;
         const struct flame_sum sum = sum_of_change(change->view, values_of(part), none);
-        code = take(context, part, &sum);
+        take(context, part, &sum);
     }
-    return code;
 }
 
-static int add_part_change(void *context, const struct profile_part *part,
-                           const struct flame_sum *more)
+static void add_part_change(void *context, const struct profile_part *part,
+                            const struct flame_sum *more)
 {
     (void)part;
     flame_sum_add(context, more);
-    return 0;
 }
 
-static int add_change(void *context, const struct view_change *change)
+static void add_change(void *context, const struct view_change *change)
 {
     struct collector *collector = context;
     struct flame_sum sum = {.width = 0};
@@ -188,7 +182,6 @@ static int add_change(void *context, const struct view_change *change)
     if (sum.gained.count != 0 || sum.lost.count != 0 || sum.width != 0)
         add_sum(collector, collector->selection->at.of,
                 change->after != NULL ? change->after->callsite : change->before->callsite, &sum);
-    return 0;
 }
 
 /* Set the bounds of the changes between two dumps of one heap. */
@@ -207,52 +200,50 @@ static void bound_changes(struct view_leaves *leaves, const struct view_selectio
         leaves->bounds[counts] = diff_bounds_of(&pair, figure, counts != 0);
 }
 
-int view_changes_walk(const struct view_selection *selection,
-                      int (*take)(void *context, const struct view_change *change), void *context)
+void view_changes_walk(const struct view_selection *selection,
+                       void (*take)(void *context, const struct view_change *change), void *context)
 {
     const struct profile_dump *before = view_shown(selection, &selection->base),
                               *after = view_shown(selection, &selection->at);
     const struct profile_sample **by_callsite =
-        calloc(selection->at.of->profile->callsite_count + 1, sizeof(struct profile_sample *));
-    int code = by_callsite == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < before->sample_count && code == 0; i++)
+        xcalloc(selection->at.of->profile->callsite_count + 1, sizeof(struct profile_sample *));
+    for (size_t i = 0; i < before->sample_count; i++)
         by_callsite[before->samples[i]->callsite] = before->samples[i];
-    for (size_t i = 0; i < after->sample_count && code == 0; i++) {
+    for (size_t i = 0; i < after->sample_count; i++) {
         const struct profile_sample *sample = after->samples[i];
         const struct view_change change = {by_callsite[sample->callsite], sample, selection->view};
         if (change.before != sample)
-            code = take(context, &change);
+            take(context, &change);
         by_callsite[sample->callsite] = NULL;
     }
-    for (size_t i = 0; i < before->sample_count && code == 0; i++) {
+    for (size_t i = 0; i < before->sample_count; i++) {
         const struct view_change change = {before->samples[i], NULL, selection->view};
         if (by_callsite[change.before->callsite] != NULL)
-            code = take(context, &change);
+            take(context, &change);
     }
     free(by_callsite);
-    return code;
 }
 
 /* Add what differs between two dumps of one heap. */
-static int add_dumps(struct collector *collector)
+static void add_dumps(struct collector *collector)
 {
     const struct view_selection *selection = collector->selection;
     const struct profile_heap *heap = selection->at.dump.heap;
     const struct profile_dump *before = view_shown(selection, &selection->base),
                               *after = view_shown(selection, &selection->at);
     struct view_leaves *leaves = collector->leaves;
-    int code = reserve_leaves(collector, before->sample_count + after->sample_count);
+    reserve_leaves(collector, before->sample_count + after->sample_count);
     leaves->same_process = true;
     leaves->exact = profile_dump_is_exact(heap, before) && profile_dump_is_exact(heap, after);
     leaves->partial = is_partial(heap, before) || is_partial(heap, after);
     leaves->unknown = export_view_is_unknown(heap, selection->view);
     bound_changes(leaves, selection);
-    return code < 0 ? code : view_changes_walk(selection, add_change, collector);
+    view_changes_walk(selection, add_change, collector);
 }
 
 /* --- dumps of two heaps --- */
 
-static int add_difference(struct collector *collector)
+static void add_difference(struct collector *collector)
 {
     const struct view_selection *selection = collector->selection;
     const struct export_dump dumps[] = {
@@ -262,12 +253,12 @@ static int add_difference(struct collector *collector)
     const struct diff_side before = {selection->base.of->profile, &dumps[0], 1},
                            after = {selection->at.of->profile, &dumps[1], 1};
     const struct diff_options options = {.by = DIFF_CALLSITE, .views = 1u << selection->view};
-    struct diff *diff = diff_new(&before, &after, &options);
-    int code = diff == NULL            ? -ENOMEM
-               : diff->pair_count == 0 ? reserve_leaves(collector, 0)
-                                       : add_pair(collector, &diff->pairs[0]);
+    struct diff *diff = xmalloc_made(diff_new(&before, &after, &options));
+    if (diff->pair_count == 0)
+        reserve_leaves(collector, 0);
+    else
+        add_pair(collector, &diff->pairs[0]);
     diff_free(diff);
-    return code;
 }
 
 static struct change_sampling sampling_of(const struct view_selection *selection)
@@ -290,8 +281,8 @@ static struct change_sampling sampling_of(const struct view_selection *selection
     return sampling;
 }
 
-int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
-                     const struct view_selection *selection)
+void view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
+                      const struct view_selection *selection)
 {
     struct collector collector = {.leaves = leaves, .profiles = profiles, .selection = selection};
     bool of_heap = selection->base.dump.heap == selection->at.dump.heap;
@@ -300,13 +291,13 @@ int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
         .sampling = sampling_of(selection),
         .is_of_heap = selection->only.count == 0,
     };
-    int code = !view_selection_is_difference(selection) ? add_dump(&collector)
-               : of_heap                                ? add_dumps(&collector)
-                                                        : add_difference(&collector);
+    if (!view_selection_is_difference(selection))
+        add_dump(&collector);
+    else if (of_heap)
+        add_dumps(&collector);
+    else
+        add_difference(&collector);
     free(collector.places);
-    if (code < 0)
-        view_leaves_free(leaves);
-    return code;
 }
 
 struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
@@ -330,13 +321,12 @@ bool view_leaves_are_judged(const struct view_leaves *leaves)
     return leaves->view != EXPORT_MAX || leaves->exact;
 }
 
-int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
-                     bool *marks)
+void view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
+                      bool *marks)
 {
-    int code = change_mark(changes, count, marks);
+    xmalloc_code(change_mark(changes, count, marks));
     if (!view_leaves_are_judged(leaves))
         memset(marks, 0, count * sizeof(*marks));
-    return code;
 }
 
 void view_leaves_free(struct view_leaves *leaves)

@@ -17,14 +17,14 @@ struct view_leaves {
     struct change_sampling sampling;
     struct change_bounds bounds[2]; /* [0] of bytes, [1] of counts; of a dump: gained_most */
     enum export_view view;
-    bool is_of_heap;     /* the total is that of the whole heap, not of a part */
+    bool is_of_heap;                   /* the total is that of the whole heap, not of a part */
     bool exact, partial, same_process; /* as in struct diff_pair */
-    bool unknown;        /* the file does not contain these figures */
+    bool unknown;                      /* the file does not contain these figures */
 };
 
-/* Make the leaves of a selection. Return 0 or -ENOMEM. */
-int view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
-                     const struct view_selection *selection);
+/* Make the leaves of a selection. */
+void view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles,
+                      const struct view_selection *selection);
 /* Return the change of a sum, in a difference. of_heap: the sum is that of the whole heap, which
  * may have stacks without samples. */
 struct change view_leaves_change(const struct view_leaves *leaves, const struct flame_sum *sum,
@@ -36,9 +36,9 @@ struct profile_interval view_leaves_limits(const struct view_leaves *leaves,
  * struct diff_row. */
 bool view_leaves_are_judged(const struct view_leaves *leaves);
 /* Mark the changes beyond chance among those of a table or a graph. At the peak of a sampled heap
- * only that of the whole heap is: see struct diff_row. Return 0 or -ENOMEM. */
-int view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
-                     bool *marks);
+ * only that of the whole heap is: see struct diff_row. */
+void view_leaves_mark(const struct view_leaves *leaves, const struct change *changes, size_t count,
+                      bool *marks);
 
 void view_leaves_free(struct view_leaves *leaves);
 
@@ -51,16 +51,16 @@ struct view_change {
 };
 
 /* Call `take` for each stack that has changed between the selection's base and its dump, which are
- * of one heap, until it fails. They share the samples that have not changed, which are most, so
- * this costs much less than the comparison of two profiles. Return 0, -ENOMEM or what `take`
- * returns. */
-int view_changes_walk(const struct view_selection *selection,
-                      int (*take)(void *context, const struct view_change *change), void *context);
+ * of one heap. They share the samples that have not changed, which are most, so this costs much
+ * less than the comparison of two profiles. */
+void view_changes_walk(const struct view_selection *selection,
+                       void (*take)(void *context, const struct view_change *change),
+                       void *context);
 
 /* Call `take` with the change of each part of a stack, as diff_new() makes it. A side without
  * parts, or whose parts have no peak, counts as one part without a type. */
-typedef int view_change_taker(void *context, const struct profile_part *part,
-                              const struct flame_sum *sum);
-int view_change_each(const struct view_change *change, view_change_taker *take, void *context);
+typedef void view_change_taker(void *context, const struct profile_part *part,
+                               const struct flame_sum *sum);
+void view_change_each(const struct view_change *change, view_change_taker *take, void *context);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "util/base_name.h"
+#include "util/xmalloc.h"
 
 /* --- what to keep --- */
 
@@ -104,11 +105,11 @@ static size_t mark_functions(struct maker *maker, size_t index, bool by_name)
     return found;
 }
 
-/* Return, by node, the marks of its function and of all callers; malloc'd. NULL: no memory. */
+/* Return, by node, the marks of its function and of all callers; malloc'd. */
 static uint8_t *marks_on_stacks(const struct stack_tree *tree, const uint8_t *marks)
 {
-    uint8_t *on_stack = calloc(tree->count + 1, 1);
-    for (size_t i = 0; i < tree->count && on_stack != NULL; i++) {
+    uint8_t *on_stack = xcalloc(tree->count + 1, 1);
+    for (size_t i = 0; i < tree->count; i++) {
         uint32_t parent = tree->nodes[i].parent;
         on_stack[i] = (uint8_t)(marks[tree->nodes[i].function] |
                                 (parent == STACK_NONE ? 0 : on_stack[parent]));
@@ -120,9 +121,7 @@ static int mark_stacks(struct maker *maker, struct error *error)
 {
     const struct view_only *only = maker->request->only;
     struct view_profiles *profiles = maker->request->profiles;
-    maker->marks = calloc(profiles->functions.count + 1, 1);
-    if (maker->marks == NULL)
-        return -ENOMEM;
+    maker->marks = xcalloc(profiles->functions.count + 1, 1);
     for (size_t i = 0; i < only->count; i++) {
         if (only->items[i].dimension > VIEW_FILE || only->items[i].dimension == VIEW_HOLDER)
             continue;
@@ -135,7 +134,7 @@ static int mark_stacks(struct maker *maker, struct error *error)
         return 0;
     maker->on_stack[0] = marks_on_stacks(&profiles->tree, maker->marks);
     maker->on_stack[1] = marks_on_stacks(view_profiles_tree(profiles), maker->marks);
-    return maker->on_stack[0] == NULL || maker->on_stack[1] == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 /* Return whether a sample's stack is to be kept. A stack that filters leave out as a whole is
@@ -252,18 +251,15 @@ static void leave_out(struct profile_left_out *left_out, const struct profile_sa
     trace_peak_figures_add(&left_out->sum.peak, &peak);
 }
 
-static int take_samples(struct maker *maker, const struct profile_dump *dump)
+static void take_samples(struct maker *maker, const struct profile_dump *dump)
 {
     struct view_part *part = maker->part;
     part->dump = *dump;
     part->dump.sample_count = part->dump.part_count = 0;
-    part->dump.samples = calloc(dump->sample_count + 1, sizeof(*part->dump.samples));
-    part->whole = calloc(dump->sample_count + 1, sizeof(*part->whole));
-    part->samples = calloc(dump->sample_count + 1, sizeof(*part->samples));
-    part->parts = calloc(dump->part_count + 1, sizeof(*part->parts));
-    if (part->dump.samples == NULL || part->whole == NULL || part->samples == NULL ||
-        part->parts == NULL)
-        return -ENOMEM;
+    part->dump.samples = xcalloc(dump->sample_count + 1, sizeof(*part->dump.samples));
+    part->whole = xcalloc(dump->sample_count + 1, sizeof(*part->whole));
+    part->samples = xcalloc(dump->sample_count + 1, sizeof(*part->samples));
+    part->parts = xcalloc(dump->part_count + 1, sizeof(*part->parts));
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = dump->samples[i], *kept = part_of(maker, sample);
         if (kept != sample)
@@ -274,7 +270,6 @@ static int take_samples(struct maker *maker, const struct profile_dump *dump)
         part->dump.samples[part->dump.sample_count++] = kept;
         part->dump.part_count += kept->part_count;
     }
-    return 0;
 }
 
 /* Let no sample have a peak: some are of several threads, so that a sum of the others is too low.
@@ -321,9 +316,7 @@ int view_part_make(struct view_part *part, const struct view_part_request *reque
         return code;
     code = mark_stacks(&maker, error);
     if (code == 0)
-        code = take_samples(&maker, chosen->dump);
-    if (code == -ENOMEM)
-        error_set(error, code, "not enough memory for a part of the dump");
+        take_samples(&maker, chosen->dump);
     if (code == 0 && maker.peak_is_undivided && request->view == EXPORT_MAX)
         code = error_set(error, -EINVAL,
                          "the file does not contain the peak of single threads: choose another "

@@ -42,8 +42,8 @@ struct view_part_request {
     bool without_filtered; /* the part has no stacks that the filters leave out */
 };
 
-/* Make a part of a dump. Stacks are seen as the filters leave them. Return 0, -ENOMEM, or -EINVAL
- * if the file cannot tell the part. view_part_free() is needed in any case. */
+/* Make a part of a dump. Stacks are seen as the filters leave them. Return 0, or -EINVAL if the
+ * file cannot tell the part. view_part_free() is needed in any case. */
 int view_part_make(struct view_part *part, const struct view_part_request *request,
                    const struct view_profile *of, const struct export_dump *chosen,
                    struct error *error);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profile/interpreter_frames.h"
+#include "util/xmalloc.h"
 
 int view_profiles_add(struct view_profiles *profiles, const char *path, struct profile *profile,
                       struct error *error)
@@ -18,27 +19,22 @@ int view_profiles_add(struct view_profiles *profiles, const char *path, struct p
                          VIEW_PROFILES_MAX);
     }
     struct view_profile *item = &profiles->items[profiles->count++];
-    item->path = strdup(path);
+    item->path = xstrdup(path);
     item->profile = profile;
-    item->of_frames = calloc(profile->frame_count + 1, sizeof(*item->of_frames));
-    item->of_callsites = calloc(profile->callsite_count + 1, sizeof(*item->of_callsites));
-    if (folding_make(&item->folding, profile) < 0 || item->path == NULL ||
-        item->of_frames == NULL || item->of_callsites == NULL ||
-        functions_add(&profiles->functions, profile, item->of_frames) < 0 ||
-        stack_tree_add(&profiles->tree, &profiles->index, profile, item->of_frames,
-                       item->of_callsites) < 0)
-        return error_set(error, -ENOMEM, "'%s': not enough memory for its stacks", path);
+    item->of_frames = xcalloc(profile->frame_count + 1, sizeof(*item->of_frames));
+    item->of_callsites = xcalloc(profile->callsite_count + 1, sizeof(*item->of_callsites));
+    xmalloc_code(folding_make(&item->folding, profile));
+    functions_add(&profiles->functions, profile, item->of_frames);
+    stack_tree_add(&profiles->tree, &profiles->index, profile, item->of_frames, item->of_callsites);
     for (size_t i = 0; i < profile->frame_count && profile->has_loops && !profiles->interprets; i++)
         profiles->interprets = interpreter_frames_has(profile, &profile->frames[i]);
     return 0;
 }
 
-int view_profiles_link(struct view_profiles *profiles, struct error *error)
+void view_profiles_link(struct view_profiles *profiles)
 {
     stack_index_free(&profiles->index);
-    if (stack_tree_link(&profiles->tree) < 0)
-        return error_set(error, -ENOMEM, "not enough memory for the profile's stacks");
-    return 0;
+    stack_tree_link(&profiles->tree);
 }
 
 static void filtered_clear(struct view_filtered *filtered)
@@ -86,18 +82,17 @@ static uint8_t bits_of(const struct profile_filter *filter, enum profile_filter_
     return bits;
 }
 
-/* Return the patterns as one text; malloc'd. NULL: no memory. */
+/* Return the patterns as one text; malloc'd. */
 static char *key_of(const struct profile_filter *filter)
 {
-    char *key = NULL;
+    char *key;
     size_t length;
-    FILE *out = open_memstream(&key, &length);
-    if (out == NULL)
-        return NULL;
+    FILE *out = xopen_memstream(&key, &length);
     for (size_t i = 0; i < filter->count; i++)
         fprintf(out, "%d %zu %s\n", (int)filter->patterns[i].kind, strlen(filter->patterns[i].text),
                 filter->patterns[i].text);
-    return fclose(out) == 0 ? key : NULL;
+    xclose_memstream(out);
+    return key;
 }
 
 static int make_filtered(struct view_profiles *profiles, const struct profile_filter *filter,
@@ -110,9 +105,7 @@ static int make_filtered(struct view_profiles *profiles, const struct profile_fi
         .hide = bits_of(filter, PROFILE_HIDE),
         .show_from = bits_of(filter, PROFILE_SHOW_FROM),
     };
-    filtered->on_stack = calloc(tree->count + 1, 1);
-    if (filtered->on_stack == NULL)
-        return -ENOMEM;
+    filtered->on_stack = xcalloc(tree->count + 1, 1);
     for (size_t i = 0; i < filter->count; i++) {
         int matched = functions_match(&profiles->functions, &filter->patterns[i],
                                       (uint8_t)(1u << i), marks, error);
@@ -127,11 +120,10 @@ static int make_filtered(struct view_profiles *profiles, const struct profile_fi
     filtered->hides = hiding.hide != 0 || hiding.show_from != 0;
     if (!filtered->hides)
         return 0;
-    filtered->of_nodes = calloc(tree->count + 1, sizeof(*filtered->of_nodes));
-    if (filtered->of_nodes == NULL)
-        return -ENOMEM;
-    int code = stack_tree_without(tree, &hiding, &filtered->tree, filtered->of_nodes);
-    return code < 0 ? code : stack_tree_link(&filtered->tree);
+    filtered->of_nodes = xcalloc(tree->count + 1, sizeof(*filtered->of_nodes));
+    stack_tree_without(tree, &hiding, &filtered->tree, filtered->of_nodes);
+    stack_tree_link(&filtered->tree);
+    return 0;
 }
 
 int view_profiles_filter(struct view_profiles *profiles, const struct profile_filter *filter,
@@ -139,8 +131,6 @@ int view_profiles_filter(struct view_profiles *profiles, const struct profile_fi
 {
     struct view_filtered *filtered = &profiles->filtered;
     char *key = key_of(filter);
-    if (key == NULL)
-        return error_set(error, -ENOMEM, "not enough memory for the filters");
     if (filtered->key != NULL && strcmp(filtered->key, key) == 0) {
         free(key);
         return 0;
@@ -149,12 +139,12 @@ int view_profiles_filter(struct view_profiles *profiles, const struct profile_fi
     filtered->key = key;
     if (filter->count == 0)
         return 0;
-    uint8_t *marks = calloc(profiles->functions.count + 1, 1);
-    int code = marks == NULL ? -ENOMEM : make_filtered(profiles, filter, marks, error);
+    uint8_t *marks = xcalloc(profiles->functions.count + 1, 1);
+    int code = make_filtered(profiles, filter, marks, error);
     free(marks);
     if (code < 0)
         filtered_clear(filtered);
-    return code == -ENOMEM ? error_set(error, code, "not enough memory for the filters") : code;
+    return code;
 }
 
 uint32_t view_profiles_node(const struct view_profiles *profiles,

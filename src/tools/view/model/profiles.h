@@ -41,8 +41,8 @@ struct view_profiles {
 /* Add a profile, which is taken over in any case. Return 0 or a negative errno. */
 int view_profiles_add(struct view_profiles *profiles, const char *path, struct profile *profile,
                       struct error *error);
-/* Finish the tree, after the last profile. Return 0 or a negative errno. */
-int view_profiles_link(struct view_profiles *profiles, struct error *error);
+/* Finish the tree, after the last profile. */
+void view_profiles_link(struct view_profiles *profiles);
 void view_profiles_free(struct view_profiles *profiles);
 
 /* Return the entry of a profile. */

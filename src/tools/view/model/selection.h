@@ -42,14 +42,14 @@ struct view_selection {
     struct view_only only;
 };
 
-/* Parse a question's selection. The parameters must outlive it. Return 0, -EINVAL, -ENOENT or
- * -ENOMEM. view_selection_clear() is needed in any case. */
+/* Parse a question's selection. The parameters must outlive it. Return 0, -EINVAL or
+ * -ENOENT. view_selection_clear() is needed in any case. */
 int view_selection_parse(struct view_selection *selection, struct view_profiles *profiles,
                          const struct view_parameters *parameters, struct error *error);
 void view_selection_clear(struct view_selection *selection);
 
-/* Find another dump for a selection: "DUMP" of its heap, or "PROFILE.HEAP.DUMP". Return 0, -EINVAL,
- * -ENOENT or -ENOMEM. view_part_free() of its part is needed in any case. */
+/* Find another dump for a selection: "DUMP" of its heap, or "PROFILE.HEAP.DUMP". Return 0, -EINVAL
+ * or -ENOENT. view_part_free() of its part is needed in any case. */
 int view_selection_find_dump(const struct view_selection *selection, struct view_profiles *profiles,
                              const char *text, struct view_dump *found, struct error *error);
 

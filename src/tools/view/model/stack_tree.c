@@ -2,10 +2,9 @@
 /* Builds trees of stacks, whole and without hidden frames. */
 #include "tools/view/model/stack_tree.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 /* Children of a node that are searched one by one. The others are in a table, which costs a cache
  * miss each time; most nodes have few children, which were often added one after the other. */
@@ -15,9 +14,9 @@ static uint32_t add_node(struct stack_tree *tree, struct stack_index *index, uin
                          uint32_t function)
 {
     const struct stack_node node = {parent, function};
-    if (tree->count >= STACK_NONE ||
-        ARRAY_ADD(&tree->nodes, &tree->count, &tree->capacity, node) < 0)
-        return STACK_NONE;
+    if (tree->count >= STACK_NONE)
+        xmalloc_fail(0);
+    XARRAY_ADD(&tree->nodes, &tree->count, &tree->capacity, node);
     index->links[tree->count - 1] = (struct stack_links){0};
     return (uint32_t)tree->count - 1;
 }
@@ -30,22 +29,22 @@ static uint32_t node_in_table(struct stack_tree *tree, struct stack_index *index
     if (at != ID_MAP_NONE)
         return at;
     at = add_node(tree, index, parent, function);
-    return at == STACK_NONE || id_map_set(&index->others, key, at) < 0 ? STACK_NONE : at;
+    xmalloc_code(id_map_set(&index->others, key, at));
+    return at;
 }
 
-/* Return the node of a function that is called from `parent`; STACK_NONE: no memory. */
+/* Return the node of a function that is called from `parent`. */
 static uint32_t node_below(struct stack_tree *tree, struct stack_index *index, uint32_t parent,
                            uint32_t function)
 {
-    if (ARRAY_RESERVE(&index->links, &index->capacity, tree->count, 1) < 0)
-        return STACK_NONE;
+    XARRAY_RESERVE(&index->links, &index->capacity, tree->count, 1);
     if (parent == STACK_NONE)
         return node_in_table(tree, index, parent, function);
     uint32_t *link = &index->links[parent].first_child;
     for (unsigned i = 0; i < LISTED_MOST; i++) {
         if (*link == 0) {
             uint32_t added = add_node(tree, index, parent, function);
-            *link = added == STACK_NONE ? 0 : added + 1;
+            *link = added + 1;
             return added;
         }
         if (tree->nodes[*link - 1].function == function)
@@ -62,27 +61,24 @@ void stack_index_free(struct stack_index *index)
     *index = (struct stack_index){0};
 }
 
-int stack_tree_add(struct stack_tree *tree, struct stack_index *index,
-                   const struct profile *profile, const uint32_t *of_frames, uint32_t *of_callsites)
+void stack_tree_add(struct stack_tree *tree, struct stack_index *index,
+                    const struct profile *profile, const uint32_t *of_frames,
+                    uint32_t *of_callsites)
 {
     for (size_t i = 0; i < profile->callsite_count; i++) {
         const struct profile_callsite *callsite = &profile->callsites[i];
         uint32_t parent =
             callsite->parent == PROFILE_NONE ? STACK_NONE : of_callsites[callsite->parent];
         of_callsites[i] = node_below(tree, index, parent, of_frames[callsite->frame]);
-        if (of_callsites[i] == STACK_NONE)
-            return -ENOMEM;
     }
-    return 0;
 }
 
-int stack_tree_without(const struct stack_tree *from, const struct stack_hiding *hiding,
-                       struct stack_tree *tree, uint32_t *of_nodes)
+void stack_tree_without(const struct stack_tree *from, const struct stack_hiding *hiding,
+                        struct stack_tree *tree, uint32_t *of_nodes)
 {
     struct stack_index index = {0};
-    uint8_t *found = calloc(from->count + 1, 1); /* the bits of show_from on each stack */
-    int code = found == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i < from->count && code == 0; i++) {
+    uint8_t *found = xcalloc(from->count + 1, 1); /* the bits of show_from on each stack */
+    for (size_t i = 0; i < from->count; i++) {
         const struct stack_node *node = &from->nodes[i];
         uint8_t marks = hiding->marks[node->function];
         uint32_t above = node->parent == STACK_NONE ? STACK_NONE : of_nodes[node->parent];
@@ -102,24 +98,16 @@ int stack_tree_without(const struct stack_tree *from, const struct stack_hiding 
         if ((found[i] & hiding->show_from) != hiding->show_from || (marks & hiding->hide) != 0)
             continue;
         of_nodes[i] = node_below(tree, &index, above, node->function);
-        if (of_nodes[i] == STACK_NONE)
-            code = -ENOMEM;
     }
     free(found);
     stack_index_free(&index);
-    return code;
 }
 
-int stack_tree_link(struct stack_tree *tree)
+void stack_tree_link(struct stack_tree *tree)
 {
     size_t count = tree->count;
-    uint32_t *first = calloc(count + 3, sizeof(*first));
-    uint32_t *children = calloc(count + 1, sizeof(*children));
-    if (first == NULL || children == NULL) {
-        free(first);
-        free(children);
-        return -ENOMEM;
-    }
+    uint32_t *first = xcalloc(count + 3, sizeof(*first));
+    uint32_t *children = xcalloc(count + 1, sizeof(*children));
     /* Count into the place after the next, so that filling moves each first to its own. */
     for (size_t i = 0; i < count; i++)
         first[(tree->nodes[i].parent == STACK_NONE ? count : tree->nodes[i].parent) + 2]++;
@@ -130,7 +118,6 @@ int stack_tree_link(struct stack_tree *tree)
                        1]++] = (uint32_t)i;
     tree->first = first;
     tree->children = children;
-    return 0;
 }
 
 void stack_tree_free(struct stack_tree *tree)

@@ -38,10 +38,10 @@ struct stack_index {
 void stack_index_free(struct stack_index *index);
 
 /* Add the stacks of a profile: set of_callsites[i] to the node of each callsite i. of_frames:
- * functions_add(). Return 0 or -ENOMEM, as the functions below. */
-int stack_tree_add(struct stack_tree *tree, struct stack_index *index,
-                   const struct profile *profile, const uint32_t *of_frames,
-                   uint32_t *of_callsites);
+ * functions_add(). */
+void stack_tree_add(struct stack_tree *tree, struct stack_index *index,
+                    const struct profile *profile, const uint32_t *of_frames,
+                    uint32_t *of_callsites);
 
 /* Which frames are left out of a tree. */
 struct stack_hiding {
@@ -54,11 +54,11 @@ struct stack_hiding {
 
 /* Make the tree that is left of `from`: set of_nodes[i] to the new node of each node i of `from`,
  * or to STACK_NONE if nothing is left of its stack. */
-int stack_tree_without(const struct stack_tree *from, const struct stack_hiding *hiding,
-                       struct stack_tree *tree, uint32_t *of_nodes);
+void stack_tree_without(const struct stack_tree *from, const struct stack_hiding *hiding,
+                        struct stack_tree *tree, uint32_t *of_nodes);
 
 /* List the children, after the last node was added. */
-int stack_tree_link(struct stack_tree *tree);
+void stack_tree_link(struct stack_tree *tree);
 void stack_tree_free(struct stack_tree *tree);
 
 #endif

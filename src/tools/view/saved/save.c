@@ -15,6 +15,7 @@
 #include "tools/view/page/page.h"
 #include "tools/view/saved/saved_stacks.h"
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 /* Room for packed answers about the memory, the last dumps first. */
 #define MEMORY_BYTES_MAX ((size_t)2 << 20)
@@ -29,21 +30,15 @@ struct saving {
 
 /* --- answers --- */
 
-static int write_overview(struct saving *saving, struct error *error)
+static void write_overview(struct saving *saving)
 {
     char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return -ENOMEM;
-    int code =
-        overview_write(saving->profiles, &saving->kept, &saving->options->opening, out, error);
-    if (fclose(out) != 0 && code == 0)
-        code = -ENOMEM;
-    if (code == 0)
-        code = saved_blocks_add(&saving->blocks, "api/overview", text, length);
+    FILE *out = xopen_memstream(&text, &length);
+    overview_write(saving->profiles, &saving->kept, &saving->options->opening, out);
+    xclose_memstream(out);
+    saved_blocks_add(&saving->blocks, "api/overview", text, length);
     free(text);
-    return code;
 }
 
 /* Write the answer about the memory at a dump. */
@@ -59,15 +54,12 @@ static int write_memory(struct saving *saving, size_t profile, size_t heap, size
     /* Without a number, the answer is about the last dump, as in the report without --dump. */
     const struct view_parameters parameters = {.items = {{"heap", id}, {"dump", number}},
                                                .count = is_last ? 1 : 2};
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return -ENOMEM;
+    FILE *out = xopen_memstream(&text, &length);
     int code = answer_memory(saving->profiles, &parameters, out, error);
-    if (fclose(out) != 0 && code == 0)
-        code = -ENOMEM;
+    xclose_memstream(out);
     size_t before = saving->blocks.packed_bytes;
     if (code == 0)
-        code = saved_blocks_add(&saving->blocks, name, text, length);
+        saved_blocks_add(&saving->blocks, name, text, length);
     saving->memory_bytes += saving->blocks.packed_bytes - before;
     free(text);
     return code;
@@ -92,20 +84,17 @@ static int write_memories(struct saving *saving, bool last, struct error *error)
 
 static int write_answers(struct saving *saving, struct error *error)
 {
-    int code = write_overview(saving, error);
-    if (code == 0)
-        code = saved_stacks_write(&saving->blocks, saving->profiles, &saving->kept,
-                                  &saving->options->opening);
-    if (code == 0)
-        code = write_memories(saving, true, error);
+    write_overview(saving);
+    saved_stacks_write(&saving->blocks, saving->profiles, &saving->kept, &saving->options->opening);
+    int code = write_memories(saving, true, error);
     if (code == 0)
         code = write_memories(saving, false, error);
-    return code == -ENOMEM ? error_set(error, code, "not enough memory for the page") : code;
+    return code;
 }
 
 /* --- the page's files --- */
 
-/* Return a file of the page, unpacked; malloc'd. NULL: no memory. */
+/* Return a file of the page, unpacked; malloc'd. NULL: this program lacks it, or it is damaged. */
 static char *unpack(const char *name)
 {
     const struct view_asset *asset = NULL;
@@ -118,17 +107,16 @@ static char *unpack(const char *name)
     const unsigned char *end = asset->bytes + asset->length - 4;
     size_t length =
         (size_t)end[0] | (size_t)end[1] << 8 | (size_t)end[2] << 16 | (size_t)end[3] << 24;
-    char *text = malloc(length + 1);
+    char *text = xmalloc(length + 1);
     z_stream stream = {.next_in = (unsigned char *)asset->bytes,
                        .avail_in = (uInt)asset->length,
                        .next_out = (unsigned char *)text,
                        .avail_out = (uInt)length};
-    bool unpacked = text != NULL && inflateInit2(&stream, 16 + MAX_WBITS) == Z_OK;
-    if (unpacked) {
-        unpacked = inflate(&stream, Z_FINISH) == Z_STREAM_END;
-        inflateEnd(&stream);
-    }
-    if (!unpacked) {
+    if (inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK)
+        xmalloc_fail(0);
+    bool is_whole = inflate(&stream, Z_FINISH) == Z_STREAM_END;
+    inflateEnd(&stream);
+    if (!is_whole) {
         free(text);
         return NULL;
     }
@@ -185,7 +173,7 @@ static int write_insertion(struct saving *saving, const struct insertion *insert
     char *text = insertion->file == NULL ? NULL : unpack(insertion->file);
     fputs(insertion->before, out);
     if (insertion->file != NULL && text == NULL && code == 0)
-        code = error_set(error, -ENOMEM, "not enough memory for the page");
+        code = error_set(error, -EINVAL, "the page lacks '%s'", insertion->file);
     fputs(text != NULL ? text : "", out);
     if (insertion == &insertions[TITLE])
         write_text(out,
@@ -199,7 +187,7 @@ static int write_page(struct saving *saving, struct error *error)
 {
     char *page = unpack("index.html");
     const char *at = page;
-    int code = page == NULL ? error_set(error, -ENOMEM, "not enough memory for the page") : 0;
+    int code = page == NULL ? error_set(error, -EINVAL, "the page lacks 'index.html'") : 0;
     for (size_t i = 0; i < sizeof(insertions) / sizeof(insertions[0]) && code == 0; i++) {
         const char *next = strstr(at, insertions[i].at);
         if (next == NULL) {
@@ -220,9 +208,8 @@ int view_save(struct view_profiles *profiles, const struct view_save_options *op
               struct error *error)
 {
     struct saving saving = {.profiles = profiles, .options = options, .blocks.out = out};
-    int code = view_kept_make(&saving.kept, profiles, &options->choice);
-    code = code < 0 ? error_set(error, code, "not enough memory for the page")
-                    : write_page(&saving, error);
+    view_kept_make(&saving.kept, profiles, &options->choice);
+    int code = write_page(&saving, error);
     view_kept_clear(&saving.kept);
     return code;
 }

@@ -2,10 +2,11 @@
 /* Writes the blocks of a page that is a file. */
 #include "tools/view/saved/saved_blocks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+
+#include "util/xmalloc.h"
 
 /* 100,000 stacks of 30 frames: 6.4 MB in 0.58 s of processor time, reading included; level 6 takes
  * 1.0 s for 5.9 MB, level 1 0.52 s for 6.7 MB. */
@@ -32,36 +33,30 @@ static void write_base64(FILE *out, const unsigned char *bytes, size_t length)
     fwrite(text, 1, used, out);
 }
 
-int saved_blocks_add(struct saved_blocks *blocks, const char *name, const void *bytes,
-                     size_t length)
+void saved_blocks_add(struct saved_blocks *blocks, const char *name, const void *bytes,
+                      size_t length)
 {
     uLongf packed_length = compressBound(length);
-    unsigned char *packed = malloc(packed_length);
-    if (packed == NULL || compress2(packed, &packed_length, bytes, length, LEVEL) != Z_OK) {
-        free(packed);
-        return -ENOMEM;
-    }
+    unsigned char *packed = xmalloc(packed_length);
+    if (compress2(packed, &packed_length, bytes, length, LEVEL) != Z_OK)
+        xmalloc_fail(0);
     fprintf(blocks->out, "%s\n\"%s\":\"", blocks->has_block ? "," : "", name);
     write_base64(blocks->out, packed, packed_length);
     fputc('"', blocks->out);
     blocks->packed_bytes += packed_length;
     blocks->has_block = true;
     free(packed);
-    return 0;
 }
 
 /* --- columns --- */
 
-int saved_block_begin(struct saved_block *block)
+void saved_block_begin(struct saved_block *block)
 {
     *block = (struct saved_block){0};
-    block->head = open_memstream(&block->head_text, &block->head_bytes);
-    block->data = open_memstream(&block->data_text, &block->data_bytes);
-    if (block->head == NULL || block->data == NULL)
-        return -ENOMEM;
+    block->head = xopen_memstream(&block->head_text, &block->head_bytes);
+    block->data = xopen_memstream(&block->data_text, &block->data_bytes);
     block->json = json_begin(block->head);
     json_object(&block->json, NULL);
-    return 0;
 }
 
 static void describe(struct saved_block *block, const char *name, const char *type, size_t count)
@@ -94,37 +89,29 @@ void saved_block_doubles(struct saved_block *block, const char *name, const doub
             putc_unlocked(((const unsigned char *)&values[i])[byte], block->data);
 }
 
-/* Return header and columns as one text; malloc'd. NULL: no memory. */
+/* Return header and columns as one text; malloc'd. */
 static char *join(const struct saved_block *block, size_t *length)
 {
     const uint32_t head_bytes = (uint32_t)block->head_bytes;
     *length = sizeof(head_bytes) + block->head_bytes + block->data_bytes;
-    char *all = malloc(*length);
-    if (all == NULL)
-        return NULL;
+    char *all = xmalloc(*length);
     memcpy(all, &head_bytes, sizeof(head_bytes));
     memcpy(all + sizeof(head_bytes), block->head_text, block->head_bytes);
     memcpy(all + sizeof(head_bytes) + block->head_bytes, block->data_text, block->data_bytes);
     return all;
 }
 
-int saved_block_end(struct saved_block *block, int code, struct saved_blocks *blocks,
-                    const char *name)
+void saved_block_end(struct saved_block *block, struct saved_blocks *blocks, const char *name)
 {
-    if (code == 0) {
-        if (block->has_column)
-            json_end_array(&block->json);
-        json_end_object(&block->json);
-    }
-    bool failed = block->head != NULL && fclose(block->head) != 0;
-    if (block->data != NULL && fclose(block->data) != 0)
-        failed = true;
     size_t length;
-    char *all = code < 0 || failed ? NULL : join(block, &length);
-    if (code == 0)
-        code = all == NULL ? -ENOMEM : saved_blocks_add(blocks, name, all, length);
+    if (block->has_column)
+        json_end_array(&block->json);
+    json_end_object(&block->json);
+    xclose_memstream(block->head);
+    xclose_memstream(block->data);
+    char *all = join(block, &length);
+    saved_blocks_add(blocks, name, all, length);
     free(all);
     free(block->head_text);
     free(block->data_text);
-    return code;
 }

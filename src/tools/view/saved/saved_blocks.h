@@ -25,9 +25,9 @@ struct saved_blocks {
     bool has_block;
 };
 
-/* Write a block. Errors of the stream are left in ferror(). Return 0 or -ENOMEM. */
-int saved_blocks_add(struct saved_blocks *blocks, const char *name, const void *bytes,
-                     size_t length);
+/* Write a block. Errors of the stream are left in ferror(). */
+void saved_blocks_add(struct saved_blocks *blocks, const char *name, const void *bytes,
+                      size_t length);
 
 /* A block with columns that is being made. */
 struct saved_block {
@@ -38,15 +38,12 @@ struct saved_block {
     bool has_column;
 };
 
-/* Begin a block; saved_block_end() is needed in any case. Return 0 or -ENOMEM. */
-int saved_block_begin(struct saved_block *block);
+void saved_block_begin(struct saved_block *block);
 void saved_block_numbers(struct saved_block *block, const char *name, const uint32_t *values,
                          size_t count);
 void saved_block_doubles(struct saved_block *block, const char *name, const double *values,
                          size_t count);
-/* Write the block under its name, unless `code` is an error, and free it. Return 0, `code` or
- * -ENOMEM. */
-int saved_block_end(struct saved_block *block, int code, struct saved_blocks *blocks,
-                    const char *name);
+/* Write the block under its name, and free it. */
+void saved_block_end(struct saved_block *block, struct saved_blocks *blocks, const char *name);
 
 #endif

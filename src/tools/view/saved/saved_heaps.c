@@ -2,7 +2,6 @@
 /* Writes heaps, dumps and pairs of heaps. */
 #include "tools/view/saved/saved_heaps.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "tools/view/answers/answers.h"
 #include "tools/view/model/dimension.h"
 #include "tools/view/model/limits.h"
+#include "util/xmalloc.h"
 
 #define FIGURES 15u
 
@@ -68,18 +68,16 @@ static void write_counted(struct json_writer *json, const struct export_dump *at
     json_end_array(json);
 }
 
-int saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, size_t dump,
-                     const uint32_t *numbers)
+void saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, size_t dump,
+                      const uint32_t *numbers)
 {
     const struct profile_heap *of = &heap->of->profile->heaps[heap->heap];
     const struct export_dump at = {of, &of->dumps[dump]};
     const struct profile_sample *left = &at.dump->left_out.sum;
     struct saved_block block;
-    int code = saved_block_begin(&block);
     char name[80];
     snprintf(name, sizeof(name), "dump %s.%zu", heap->id, dump);
-    if (code < 0)
-        return saved_block_end(&block, code, heaps->blocks, name);
+    saved_block_begin(&block);
     json_unsigned(&block.json, "time", at.dump->boottime_ns);
     json_bool(&block.json, "exact", profile_dump_is_exact(of, at.dump));
     json_bool(&block.json, "partial",
@@ -106,7 +104,7 @@ int saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, s
     json_end_object(&block.json);
     summary_write(heaps->profiles, heap->of, &at, &block.json, "sentences");
     saved_block_numbers(&block, "samples", numbers, at.dump->sample_count);
-    return saved_block_end(&block, code, heaps->blocks, name);
+    saved_block_end(&block, heaps->blocks, name);
 }
 
 /* --- a heap --- */
@@ -134,18 +132,16 @@ static bool needs_figures(const struct profile_sample *sample)
             memcmp(&sample->parts[0].figures, &sample->figures, sizeof(sample->figures)) != 0);
 }
 
-static int list_parts(struct columns *columns)
+static void list_parts(struct columns *columns)
 {
     const struct saved_heap *heap = columns->heap;
     size_t count = 0;
     for (size_t i = 0; i < heap->sample_count; i++)
         count += heap->samples[i]->part_count;
     size_t most = count > heap->sample_count ? count : heap->sample_count;
-    columns->parts = calloc(count + 1, sizeof(*columns->parts));
-    columns->numbers = calloc(most + 1, sizeof(*columns->numbers));
-    columns->values = calloc(most + 1, sizeof(*columns->values));
-    if (columns->parts == NULL || columns->numbers == NULL || columns->values == NULL)
-        return -ENOMEM;
+    columns->parts = xcalloc(count + 1, sizeof(*columns->parts));
+    columns->numbers = xcalloc(most + 1, sizeof(*columns->numbers));
+    columns->values = xcalloc(most + 1, sizeof(*columns->values));
     for (size_t i = 0; i < heap->sample_count; i++) {
         const struct profile_sample *sample = heap->samples[i];
         bool has_figures = needs_figures(sample);
@@ -153,42 +149,36 @@ static int list_parts(struct columns *columns)
             columns->parts[columns->part_count++] = (struct part){&sample->parts[j], has_figures};
         columns->figure_count += has_figures ? sample->part_count : 0;
     }
-    return 0;
 }
 
 /* Number the types or contexts of the parts, and write them to the header. */
-static int write_labels(struct columns *columns, const char *key, size_t member, uint32_t *numbers)
+static void write_labels(struct columns *columns, const char *key, size_t member, uint32_t *numbers)
 {
     struct intern_table ids = {0};
-    int code = 0;
     json_array(&columns->block.json, key);
-    for (size_t i = 0; i < columns->part_count && code == 0; i++) {
+    for (size_t i = 0; i < columns->part_count; i++) {
         bool added;
         const char *text = *(const char *const *)((const char *)columns->parts[i].of + member);
-        uint64_t id = intern_bytes(&ids, text, strlen(text), &added);
-        code = id == 0 ? -ENOMEM : 0;
+        uint64_t id = xmalloc_id(intern_bytes(&ids, text, strlen(text), &added));
         numbers[i] = (uint32_t)(id - 1);
         if (added)
             json_string(&columns->block.json, NULL, text);
     }
     json_end_array(&columns->block.json);
     intern_free(&ids);
-    return code;
 }
 
-static int write_threads(struct columns *columns, uint32_t *numbers)
+static void write_threads(struct columns *columns, uint32_t *numbers)
 {
     const struct profile *profile = columns->heap->of->profile;
     int32_t pid = profile->processes[profile->heaps[columns->heap->heap].process].pid;
     struct json_writer *json = &columns->block.json;
     struct intern_table ids = {0};
-    int code = 0;
     json_array(json, "threads");
-    for (size_t i = 0; i < columns->part_count && code == 0; i++) {
+    for (size_t i = 0; i < columns->part_count; i++) {
         bool added;
         int32_t tid = columns->parts[i].of->tid;
-        uint64_t id = intern_bytes(&ids, &tid, sizeof(tid), &added);
-        code = id == 0 ? -ENOMEM : 0;
+        uint64_t id = xmalloc_id(intern_bytes(&ids, &tid, sizeof(tid), &added));
         numbers[i] = (uint32_t)(id - 1);
         if (!added)
             continue;
@@ -199,7 +189,6 @@ static int write_threads(struct columns *columns, uint32_t *numbers)
     }
     json_end_array(json);
     intern_free(&ids);
-    return code;
 }
 
 static void write_sample_columns(struct columns *columns, const struct saved_heaps *heaps)
@@ -241,58 +230,47 @@ static void write_part_columns(struct columns *columns)
 }
 
 /* Write the header and the columns. */
-static int write_columns(struct columns *columns, const struct saved_heaps *heaps)
+static void write_columns(struct columns *columns, const struct saved_heaps *heaps)
 {
     const struct profile_heap *heap = &columns->heap->of->profile->heaps[columns->heap->heap];
     struct json_writer *json = &columns->block.json;
-    uint32_t *of_parts = calloc(3 * columns->part_count + 1, sizeof(*of_parts));
+    uint32_t *of_parts = xcalloc(3 * columns->part_count + 1, sizeof(*of_parts));
     uint32_t *threads = of_parts, *types = of_parts + columns->part_count,
              *contexts = types + columns->part_count;
-    int code = of_parts == NULL ? -ENOMEM : 0;
-    if (code == 0) {
-        json_unsigned(json, "interval_bytes", view_limits_interval(heap));
-        json_number(json, "floor_bytes",
-                    unseen_is_as_reported(heap) ? 0 : profile_floor_bytes(heap->interval_bytes));
-        json_bool(json, "as_reported", unseen_is_as_reported(heap));
-        json_bool(json, "dumps_at_peak", heap->status.dump_at_max);
-        json_string(json, "why_no_threads", view_dimension_why_unknown(heap, VIEW_THREAD));
-        json_array(json, "unknown");
-        for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
-            if (export_view_is_unknown(heap, view))
-                json_string(json, NULL, export_view_info[view].name);
-        json_end_array(json);
-        code = write_threads(columns, threads);
-    }
-    if (code == 0)
-        code = write_labels(columns, "types", offsetof(struct profile_part, type), types);
-    if (code == 0)
-        code = write_labels(columns, "contexts", offsetof(struct profile_part, context), contexts);
-    if (code == 0) {
-        write_sample_columns(columns, heaps);
-        saved_block_numbers(&columns->block, "thread", threads, columns->part_count);
-        saved_block_numbers(&columns->block, "type", types, columns->part_count);
-        saved_block_numbers(&columns->block, "context", contexts, columns->part_count);
-        write_part_columns(columns);
-    }
+    json_unsigned(json, "interval_bytes", view_limits_interval(heap));
+    json_number(json, "floor_bytes",
+                unseen_is_as_reported(heap) ? 0 : profile_floor_bytes(heap->interval_bytes));
+    json_bool(json, "as_reported", unseen_is_as_reported(heap));
+    json_bool(json, "dumps_at_peak", heap->status.dump_at_max);
+    json_string(json, "why_no_threads", view_dimension_why_unknown(heap, VIEW_THREAD));
+    json_array(json, "unknown");
+    for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
+        if (export_view_is_unknown(heap, view))
+            json_string(json, NULL, export_view_info[view].name);
+    json_end_array(json);
+    write_threads(columns, threads);
+    write_labels(columns, "types", offsetof(struct profile_part, type), types);
+    write_labels(columns, "contexts", offsetof(struct profile_part, context), contexts);
+    write_sample_columns(columns, heaps);
+    saved_block_numbers(&columns->block, "thread", threads, columns->part_count);
+    saved_block_numbers(&columns->block, "type", types, columns->part_count);
+    saved_block_numbers(&columns->block, "context", contexts, columns->part_count);
+    write_part_columns(columns);
     free(of_parts);
-    return code;
 }
 
-int saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap)
+void saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap)
 {
     struct columns columns = {.heap = heap};
     char name[64];
-    int code = saved_block_begin(&columns.block);
-    if (code == 0)
-        code = list_parts(&columns);
-    if (code == 0)
-        code = write_columns(&columns, heaps);
+    saved_block_begin(&columns.block);
+    list_parts(&columns);
+    write_columns(&columns, heaps);
     snprintf(name, sizeof(name), "heap %s", heap->id);
-    code = saved_block_end(&columns.block, code, heaps->blocks, name);
+    saved_block_end(&columns.block, heaps->blocks, name);
     free(columns.parts);
     free(columns.numbers);
     free(columns.values);
-    return code;
 }
 
 /* --- pairs --- */
@@ -313,9 +291,8 @@ static const struct profile_heap *heap_of(const struct saved_heap *heap)
     return &heap->of->profile->heaps[heap->heap];
 }
 
-/* Find out what the two heaps' programs are called. Return 1 if they are of one process, else 0 or
- * -ENOMEM. */
-static int compare_processes(const struct saved_heap *const pair[2], const char *programs[2])
+/* Find out what the two heaps' programs are called. Return whether they are of one process. */
+static bool compare_processes(const struct saved_heap *const pair[2], const char *programs[2])
 {
     struct export_dump dumps[2];
     struct diff_side sides[2];
@@ -325,72 +302,64 @@ static int compare_processes(const struct saved_heap *const pair[2], const char 
         dumps[i] = (struct export_dump){heap, &heap->dumps[heap->dump_count - 1]};
         sides[i] = (struct diff_side){pair[i]->of->profile, &dumps[i], 1};
     }
-    int code = diff_pairs_make(&sides[0], &sides[1], DIFF_PAIR_NAMES, &diff);
-    if (code == 0) {
-        diff_pairs_programs(&sides[0], &sides[1], &diff, programs);
-        code = diff.pair_count == 1 && diff.pairs[0].same_process;
-    }
+    xmalloc_code(diff_pairs_make(&sides[0], &sides[1], DIFF_PAIR_NAMES, &diff));
+    diff_pairs_programs(&sides[0], &sides[1], &diff, programs);
+    bool is_same = diff.pair_count == 1 && diff.pairs[0].same_process;
     for (size_t i = 0; i < diff.pair_count; i++) {
         free(diff.pairs[i].before);
         free(diff.pairs[i].after);
     }
     free(diff.pairs);
-    return code;
+    return is_same;
 }
 
-static int match(struct matched *known, const struct saved_heap *const pair[2],
-                 const char *const programs[2], bool addresses)
+static void match(struct matched *known, const struct saved_heap *const pair[2],
+                  const char *const programs[2], bool addresses)
 {
     const struct profile *before = pair[0]->of->profile, *after = pair[1]->of->profile;
     if (known->matching != NULL && known->sides[0] == before && known->sides[1] == after &&
         known->programs[0] == programs[0] && known->programs[1] == programs[1] &&
         known->addresses == addresses)
-        return 0;
+        return;
     matching_free(known->matching);
     const struct matching_options options = {.addresses = addresses,
                                              .programs = {programs[0], programs[1]}};
     *known = (struct matched){{before, after},
                               {programs[0], programs[1]},
                               addresses,
-                              matching_new(before, after, &options)};
-    return known->matching == NULL ? -ENOMEM : 0;
+                              xmalloc_made(matching_new(before, after, &options))};
 }
 
 /* Write a number for each sample of a heap. */
-static int write_rows(struct saved_block *block, const char *name, const struct saved_heap *heap,
-                      const uint64_t *of_callsites)
+static void write_rows(struct saved_block *block, const char *name, const struct saved_heap *heap,
+                       const uint64_t *of_callsites)
 {
-    uint32_t *numbers = calloc(heap->sample_count + 1, sizeof(*numbers));
-    if (numbers == NULL)
-        return -ENOMEM;
+    uint32_t *numbers = xcalloc(heap->sample_count + 1, sizeof(*numbers));
     for (size_t i = 0; i < heap->sample_count; i++)
         numbers[i] = (uint32_t)of_callsites[heap->samples[i]->callsite];
     saved_block_numbers(block, name, numbers, heap->sample_count);
     free(numbers);
-    return 0;
 }
 
-static int write_pair(struct saved_heaps *heaps, struct matched *known,
-                      const struct saved_heap *const pair[2])
+static void write_pair(struct saved_heaps *heaps, struct matched *known,
+                       const struct saved_heap *const pair[2])
 {
     static const char *const rows[] = {"before", "after"}, *const places[] = {"exact before",
                                                                               "exact after"};
     const char *programs[2];
     char name[112];
     struct saved_block block;
-    int same = compare_processes(pair, programs);
-    int code = same < 0 ? same : match(known, pair, programs, same != 0);
-    if (code < 0)
-        return code;
-    code = saved_block_begin(&block);
-    for (int side = 0; side < 2 && code == 0; side++) {
+    bool is_same = compare_processes(pair, programs);
+    match(known, pair, programs, is_same);
+    saved_block_begin(&block);
+    for (int side = 0; side < 2; side++) {
         const struct matching_side *matched = &known->matching->sides[side];
-        code = write_rows(&block, rows[side], pair[side], matched->callsites);
-        if (code == 0 && same)
-            code = write_rows(&block, places[side], pair[side], matched->exact);
+        write_rows(&block, rows[side], pair[side], matched->callsites);
+        if (is_same)
+            write_rows(&block, places[side], pair[side], matched->exact);
     }
     snprintf(name, sizeof(name), "pair %s %s", pair[0]->id, pair[1]->id);
-    return saved_block_end(&block, code, heaps->blocks, name);
+    saved_block_end(&block, heaps->blocks, name);
 }
 
 static bool is_opened(const struct view_opening *opening, const struct saved_heap *one,
@@ -403,22 +372,20 @@ static bool is_opened(const struct view_opening *opening, const struct saved_hea
            (heap_of(one) == base && heap_of(other) == at);
 }
 
-int saved_pairs_write(struct saved_heaps *heaps, const struct view_opening *opening)
+void saved_pairs_write(struct saved_heaps *heaps, const struct view_opening *opening)
 {
     struct matched known = {.matching = NULL};
     size_t written = 0;
-    int code = 0;
-    for (size_t i = 0; i < heaps->count && code == 0; i++) {
-        for (size_t j = i + 1; j < heaps->count && code == 0; j++) {
+    for (size_t i = 0; i < heaps->count; i++) {
+        for (size_t j = i + 1; j < heaps->count; j++) {
             const struct saved_heap *const pair[] = {&heaps->items[i], &heaps->items[j]};
             bool is_offered = pair[0]->profile != pair[1]->profile && written < PAIRS_MAX &&
                               strcmp(heap_of(pair[0])->name, heap_of(pair[1])->name) == 0;
             if (!is_offered && !is_opened(opening, pair[0], pair[1]))
                 continue;
-            code = write_pair(heaps, &known, pair);
+            write_pair(heaps, &known, pair);
             written++;
         }
     }
     matching_free(known.matching);
-    return code;
 }

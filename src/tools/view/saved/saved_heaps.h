@@ -25,12 +25,12 @@ struct saved_heaps {
     size_t node_count;
 };
 
-/* Write a dump; `numbers`: of its samples in its heap. Return 0 or -ENOMEM, as those below. */
-int saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, size_t dump,
-                     const uint32_t *numbers);
-int saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap);
+/* Write a dump; `numbers`: of its samples in its heap. */
+void saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, size_t dump,
+                      const uint32_t *numbers);
+void saved_heap_write(struct saved_heaps *heaps, const struct saved_heap *heap);
 /* Write the rows of the differences that the page offers: of heaps of one name in two profiles, and
  * what it opens on. If both are of one process, also write which samples are of one place in it. */
-int saved_pairs_write(struct saved_heaps *heaps, const struct view_opening *opening);
+void saved_pairs_write(struct saved_heaps *heaps, const struct view_opening *opening);
 
 #endif

@@ -3,14 +3,13 @@
  * orders everything as the server does. */
 #include "tools/view/saved/saved_stacks.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "profile/compare/estimates.h"
 #include "profile/partial.h"
 #include "tools/view/saved/saved_heaps.h"
-#include "util/array.h"
+#include "util/xmalloc.h"
 
 /* --- the samples of all heaps --- */
 
@@ -18,52 +17,43 @@ static struct saved_heap *add_heap(struct saved_heaps *heaps, size_t profile, si
 {
     const struct saved_heap one = {
         .profile = profile, .heap = heap, .of = &heaps->profiles->items[profile]};
-    if (ARRAY_ADD(&heaps->items, &heaps->count, &heaps->capacity, one) < 0)
-        return NULL;
+    XARRAY_ADD(&heaps->items, &heaps->count, &heaps->capacity, one);
     struct saved_heap *added = &heaps->items[heaps->count - 1];
     snprintf(added->id, sizeof(added->id), "%zu.%zu", profile, heap);
     return added;
 }
 
 /* Write the dumps of a heap, and keep the list of its samples. */
-static int take_heap(struct saved_heaps *heaps, struct kept_samples *samples, size_t profile,
-                     size_t index)
+static void take_heap(struct saved_heaps *heaps, struct kept_samples *samples, size_t profile,
+                      size_t index)
 {
     const struct view_kept_heap *kept = &heaps->kept->profiles[profile].items[index];
     const struct profile_heap *heap = &samples->profile->heaps[index];
     struct saved_heap *saved = add_heap(heaps, profile, index);
-    int code = saved == NULL ? -ENOMEM : 0;
-    for (size_t i = 0; i <= kept->last && code == 0; i++) {
+    for (size_t i = 0; i <= kept->last; i++) {
         if (!kept->dumps[i])
             continue;
-        uint32_t *numbers = calloc(heap->dumps[i].sample_count + 1, sizeof(*numbers));
-        code = numbers == NULL ? -ENOMEM : kept_samples_add(samples, &heap->dumps[i], numbers);
-        if (code == 0)
-            code = saved_dump_write(heaps, saved, i, numbers);
+        uint32_t *numbers = xcalloc(heap->dumps[i].sample_count + 1, sizeof(*numbers));
+        kept_samples_add(samples, &heap->dumps[i], numbers);
+        saved_dump_write(heaps, saved, i, numbers);
         free(numbers);
     }
-    if (code == 0) {
-        saved->samples = calloc(samples->count + 1, sizeof(*saved->samples));
-        saved->sample_count = samples->count;
-        code = saved->samples == NULL ? -ENOMEM : 0;
-    }
-    for (size_t i = 0; i < samples->count && code == 0; i++)
+    saved->samples = xcalloc(samples->count + 1, sizeof(*saved->samples));
+    saved->sample_count = samples->count;
+    for (size_t i = 0; i < samples->count; i++)
         saved->samples[i] = samples->items[i];
     kept_samples_reset(samples);
-    return code;
 }
 
-static int take_heaps(struct saved_heaps *heaps)
+static void take_heaps(struct saved_heaps *heaps)
 {
-    int code = 0;
-    for (size_t i = 0; i < heaps->profiles->count && code == 0; i++) {
+    for (size_t i = 0; i < heaps->profiles->count; i++) {
         struct kept_samples samples = {.profile = heaps->profiles->items[i].profile};
-        for (size_t j = 0; j < samples.profile->heap_count && code == 0; j++)
+        for (size_t j = 0; j < samples.profile->heap_count; j++)
             if (heaps->kept->profiles[i].items[j].dumps != NULL)
-                code = take_heap(heaps, &samples, i, j);
+                take_heap(heaps, &samples, i, j);
         kept_samples_free(&samples);
     }
-    return code;
 }
 
 /* --- the tree --- */
@@ -95,16 +85,13 @@ static void number_nodes(struct saved_heaps *heaps)
     number_marked(heaps->functions, heaps->profiles->functions.count);
 }
 
-static int write_tree(struct saved_heaps *heaps)
+static void write_tree(struct saved_heaps *heaps)
 {
     const struct stack_tree *tree = &heaps->profiles->tree;
-    uint32_t *parents = calloc(heaps->node_count + 1, sizeof(*parents));
-    uint32_t *functions = calloc(heaps->node_count + 1, sizeof(*functions));
+    uint32_t *parents = xcalloc(heaps->node_count + 1, sizeof(*parents));
+    uint32_t *functions = xcalloc(heaps->node_count + 1, sizeof(*functions));
     struct saved_block block;
-    int code = saved_block_begin(&block);
-    if (parents == NULL || functions == NULL)
-        code = -ENOMEM;
-    for (size_t i = 0; i < tree->count && code == 0; i++) {
+    for (size_t i = 0; i < tree->count; i++) {
         const struct stack_node *node = &tree->nodes[i];
         uint32_t at = heaps->nodes[i];
         if (at == STACK_NONE)
@@ -113,13 +100,12 @@ static int write_tree(struct saved_heaps *heaps)
         parents[at] = node->parent == STACK_NONE ? 0 : at - heaps->nodes[node->parent];
         functions[at] = heaps->functions[node->function];
     }
-    if (code == 0) {
-        saved_block_numbers(&block, "above", parents, heaps->node_count);
-        saved_block_numbers(&block, "function", functions, heaps->node_count);
-    }
+    saved_block_begin(&block);
+    saved_block_numbers(&block, "above", parents, heaps->node_count);
+    saved_block_numbers(&block, "function", functions, heaps->node_count);
+    saved_block_end(&block, heaps->blocks, "tree");
     free(parents);
     free(functions);
-    return saved_block_end(&block, code, heaps->blocks, "tree");
 }
 
 /* --- functions --- */
@@ -150,47 +136,40 @@ static void write_function(struct json_writer *json, const struct saved_heaps *h
     json_end_object(json);
 }
 
-static int write_functions(struct saved_heaps *heaps)
+static void write_functions(struct saved_heaps *heaps)
 {
     struct saved_block block;
-    int code = saved_block_begin(&block);
-    if (code == 0) {
-        json_array(&block.json, "functions");
-        for (size_t i = 0; i < heaps->profiles->functions.count; i++)
-            if (heaps->functions[i] != STACK_NONE)
-                write_function(&block.json, heaps, (uint32_t)i);
-        json_end_array(&block.json);
-    }
-    return saved_block_end(&block, code, heaps->blocks, "functions");
+    saved_block_begin(&block);
+    json_array(&block.json, "functions");
+    for (size_t i = 0; i < heaps->profiles->functions.count; i++)
+        if (heaps->functions[i] != STACK_NONE)
+            write_function(&block.json, heaps, (uint32_t)i);
+    json_end_array(&block.json);
+    saved_block_end(&block, heaps->blocks, "functions");
 }
 
 /* --- */
 
-int saved_stacks_write(struct saved_blocks *blocks, struct view_profiles *profiles,
-                       const struct view_kept *kept, const struct view_opening *opening)
+void saved_stacks_write(struct saved_blocks *blocks, struct view_profiles *profiles,
+                        const struct view_kept *kept, const struct view_opening *opening)
 {
     struct saved_heaps heaps = {
         .blocks = blocks,
         .profiles = profiles,
         .kept = kept,
-        .nodes = calloc(profiles->tree.count + 1, sizeof(*heaps.nodes)),
-        .functions = calloc(profiles->functions.count + 1, sizeof(*heaps.functions)),
+        .nodes = xcalloc(profiles->tree.count + 1, sizeof(*heaps.nodes)),
+        .functions = xcalloc(profiles->functions.count + 1, sizeof(*heaps.functions)),
     };
-    int code = heaps.nodes == NULL || heaps.functions == NULL ? -ENOMEM : take_heaps(&heaps);
-    if (code == 0) {
-        number_nodes(&heaps);
-        code = write_functions(&heaps);
-    }
-    if (code == 0)
-        code = write_tree(&heaps);
-    for (size_t i = 0; i < heaps.count && code == 0; i++)
-        code = saved_heap_write(&heaps, &heaps.items[i]);
-    if (code == 0)
-        code = saved_pairs_write(&heaps, opening);
+    take_heaps(&heaps);
+    number_nodes(&heaps);
+    write_functions(&heaps);
+    write_tree(&heaps);
+    for (size_t i = 0; i < heaps.count; i++)
+        saved_heap_write(&heaps, &heaps.items[i]);
+    saved_pairs_write(&heaps, opening);
     for (size_t i = 0; i < heaps.count; i++)
         free(heaps.items[i].samples);
     free(heaps.items);
     free(heaps.nodes);
     free(heaps.functions);
-    return code;
 }

@@ -20,8 +20,8 @@
 #include "tools/view/model/kept.h"
 #include "tools/view/saved/saved_blocks.h"
 
-/* `opening`: its two heaps are a pair; NULL: none. Return 0 or -ENOMEM. */
-int saved_stacks_write(struct saved_blocks *blocks, struct view_profiles *profiles,
-                       const struct view_kept *kept, const struct view_opening *opening);
+/* `opening`: its two heaps are a pair; NULL: none. */
+void saved_stacks_write(struct saved_blocks *blocks, struct view_profiles *profiles,
+                        const struct view_kept *kept, const struct view_opening *opening);
 
 #endif

@@ -10,6 +10,7 @@
 #include <yajl/yajl_parse.h>
 
 #include "util/utf8.h"
+#include "util/xmalloc.h"
 
 struct builder {
     struct json_value *values;
@@ -170,19 +171,16 @@ int json_parse(struct json_document *document, const char *text, size_t length, 
     };
     size_t capacity = length < JSON_VALUES_MAX ? length + 1 : JSON_VALUES_MAX;
     *document = (struct json_document){
-        .values = calloc(capacity, sizeof(*document->values)),
-        .texts = malloc(length + 1),
+        .values = xcalloc(capacity, sizeof(*document->values)),
+        .texts = xmalloc(length + 1),
     };
     struct builder builder = {
         .values = document->values, .capacity = capacity, .texts = document->texts, .error = error};
-    yajl_handle parser = yajl_alloc(&callbacks, NULL, &builder);
-    int code = document->values == NULL || document->texts == NULL || parser == NULL
-                   ? error_set(error, -ENOMEM, "not enough memory for the JSON")
-                   : build(&builder, parser, text, length);
+    yajl_handle parser = xmalloc_made(yajl_alloc(&callbacks, NULL, &builder));
+    int code = build(&builder, parser, text, length);
     if (code == 0)
         document->root = document->values;
-    if (parser != NULL)
-        yajl_free(parser);
+    yajl_free(parser);
     return code;
 }
 

@@ -39,7 +39,7 @@ struct json_document {
     char *texts;
 };
 
-/* Parse a text that ends in a zero byte. Return 0, or -EINVAL, -E2BIG or -ENOMEM with the reason.
+/* Parse a text that ends in a zero byte. Return 0, or -EINVAL or -E2BIG with the reason.
  * json_document_clear() is needed in any case. */
 int json_parse(struct json_document *document, const char *text, size_t length,
                struct error *error);

@@ -20,6 +20,7 @@
 #include "tools/view/server/perfetto.h"
 #include "tools/view/server/sql.h"
 #include "util/json_writer.h"
+#include "util/xmalloc.h"
 
 #define CONNECTIONS_MAX 64u
 #define IDLE_SECONDS 120u
@@ -198,17 +199,12 @@ static enum MHD_Result send_error(struct MHD_Connection *connection, unsigned st
 {
     char *text = NULL;
     size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return MHD_NO;
+    FILE *out = xopen_memstream(&text, &length);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_string(&json, "error", message);
     json_end_object(&json);
-    if (fclose(out) != 0) {
-        free(text);
-        return MHD_NO;
-    }
+    xclose_memstream(out);
     return send_response(connection, status,
                          MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE),
                          "application/json");
@@ -271,12 +267,9 @@ static enum MHD_Result answer(struct view_server *server, struct MHD_Connection 
                               &question.parameters);
     if (question.parameters.are_too_many)
         return send_error(connection, MHD_HTTP_BAD_REQUEST, "the question has too many parameters");
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return MHD_NO;
+    FILE *out = xopen_memstream(&text, &length);
     int code = write_answer(server, page, &question, out, &error);
-    if (fclose(out) != 0 && code == 0)
-        code = error_set(&error, -ENOMEM, "not enough memory for the answer");
+    xclose_memstream(out);
     if (code < 0) {
         free(text);
         return send_error(connection, status_of(code), error.message);
@@ -323,11 +316,7 @@ static void take_body(struct received *received, const char *bytes, size_t lengt
         received->is_too_long = true;
         return;
     }
-    char *grown = realloc(received->body, received->length + length + 1);
-    if (grown == NULL) {
-        received->is_too_long = true;
-        return;
-    }
+    char *grown = xreallocarray(received->body, received->length + length + 1, 1);
     memcpy(grown + received->length, bytes, length);
     received->has_zero |= memchr(bytes, '\0', length) != NULL;
     received->body = grown;
@@ -442,8 +431,8 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
 {
     (void)version;
     if (*state == NULL) {
-        *state = calloc(1, sizeof(struct received));
-        return *state != NULL ? MHD_YES : MHD_NO;
+        *state = xcalloc(1, sizeof(struct received));
+        return MHD_YES;
     }
     if (*upload_bytes > 0) {
         take_body(*state, upload, *upload_bytes);
@@ -472,7 +461,7 @@ static int start(struct view_server *server, const struct view_server_options *o
     if (fd < 0)
         return fd;
     if (options->socket_path != NULL)
-        server->socket_path = strdup(options->socket_path);
+        server->socket_path = xstrdup(options->socket_path);
     int code = access_begin(&server->access, port);
     if (code < 0) {
         close(fd);
@@ -530,12 +519,7 @@ struct view_server *view_server_start(struct view_profiles *profiles,
                                       const struct view_server_options *options,
                                       struct error *error)
 {
-    struct view_server *server = calloc(1, sizeof(*server));
-    if (server == NULL) {
-        error_set(error, -ENOMEM, "not enough memory for the server of the page");
-        free_profiles(profiles);
-        return NULL;
-    }
+    struct view_server *server = xcalloc(1, sizeof(*server));
     take_profiles(server, profiles);
     server->questions = options->questions;
     server->question_count = options->question_count;

@@ -27,6 +27,7 @@
 #include "util/json_writer.h"
 #include "util/read_only_sandbox.h"
 #include "util/write_all.h"
+#include "util/xmalloc.h"
 
 #define ROWS_MAX 10000u
 #define CELL_BYTES_MAX 4096
@@ -54,7 +55,7 @@ static int open_database(struct view_sql *sql, struct error *error)
         return 0;
     struct query_database *database = query_database_new(error);
     if (database == NULL)
-        return -ENOMEM;
+        return error->code;
     for (size_t i = 0; i < sql->path_count; i++) {
         int code = add(database, sql->paths[i], error);
         if (code < 0) {
@@ -153,12 +154,12 @@ static void run_child(const struct view_sql *sql, const char *text, int answer, 
     struct error error = {0};
     char *bytes = NULL;
     size_t length = 0;
-    FILE *out;
     close_descriptors(STDERR_FILENO + 1, (unsigned)answer - 1);
     close_descriptors((unsigned)answer + 1, ~0u);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || (out = open_memstream(&bytes, &length)) == NULL)
+    if (getppid() != parent)
         _exit(1);
+    FILE *out = xopen_memstream(&bytes, &length);
     read_only_sandbox_enter(-1);
     uint64_t begin = clock_read_ns(CLOCK_MONOTONIC);
     struct json_writer json = json_begin(out);
@@ -168,8 +169,7 @@ static void run_child(const struct view_sql *sql, const char *text, int answer, 
         error.code = run_statements(sql, text, &json, &error);
     json_number(&json, "seconds", (double)(clock_read_ns(CLOCK_MONOTONIC) - begin) / 1e9);
     json_end_object(&json);
-    if (fclose(out) != 0)
-        _exit(1);
+    xclose_memstream(out);
     write_all(answer, &error, sizeof(error));
     if (error.code == 0)
         write_all(answer, bytes, length);
@@ -209,8 +209,7 @@ static int read_answer(const struct view_sql *sql, int answer, FILE *out, struct
         ssize_t got = read(answer, bytes, sizeof(bytes));
         if (got <= 0)
             return got == 0 ? 0 : error_set(error, -errno, "the answer: %s", strerror(errno));
-        if (fwrite(bytes, 1, (size_t)got, out) < (size_t)got)
-            return error_set(error, -ENOMEM, "not enough memory for the answer");
+        fwrite(bytes, 1, (size_t)got, out);
     }
     return error->code;
 }
