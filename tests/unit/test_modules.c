@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <cmocka.h>
@@ -49,7 +50,10 @@ static void known_without_the_file(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     const struct module *again = module_find(code, true);
     const struct module *unknown = module_find((uintptr_t)getrlimit, true);
+    uint32_t generation = module_generation();
+    module_check_unloaded(false); /* nothing is known to be gone */
     setrlimit(RLIMIT_NOFILE, &limit);
+    assert_int_equal(module_generation(), generation);
     assert_non_null(module);
     assert_ptr_equal(again, module);
     assert_null(unknown); /* the file could not be opened */
@@ -75,14 +79,19 @@ static void unloaded(void **state)
     assert_non_null(module_find(code, true));
 }
 
-/* A library that might vanish is not read if the kernel may not copy. It is there all the same. */
+/* A library that might vanish is not read if the kernel may not copy. It is there all the same,
+ * unlike one in memory that holds generated code. */
 static void unread(void **state)
 {
     (void)state;
+    void *generated = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(generated, MAP_FAILED);
     dlclose(library);
     module_check_unloaded(true);
     open_library(NULL);
     system_avoid_copying();
+    assert_null(module_find((uintptr_t)generated, false));
+    assert_false(module_is_unread((uintptr_t)generated));
     assert_null(module_find(code, false));
     assert_true(module_is_unread(code));
     assert_false(module_is_unread((uintptr_t)state));

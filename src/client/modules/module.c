@@ -37,6 +37,7 @@
 #define INDEX_WAYS 4u
 #define ABSENT 1024u /* a power of two: JIT code has many pages */
 #define ABSENT_GENERATION_SHIFT 36
+#define ABSENT_CHECKS 16u /* a library may be loaded where JIT code was */
 #define GONE_MAX 16u
 #define GAPS 16u     /* a power of two */
 #define GAP_SHIFT 16 /* the bounds are multiples of 64 KiB */
@@ -122,6 +123,11 @@ static const struct module *find_in_table(const struct module_object *object, ui
     return NULL;
 }
 
+static bool is_alive_at(const struct module *module, uintptr_t pc)
+{
+    return load_acquire(&module->state) == MODULE_ALIVE && pc >= module->start && pc < module->end;
+}
+
 /* Return the module at pc if its memory still shows it. /proc/self/maps, which would take a hundred
  * times as long, is then not read. */
 static const struct module *find_unchanged(uintptr_t pc)
@@ -129,9 +135,12 @@ static const struct module *find_unchanged(uintptr_t pc)
     uint32_t used = system_copies_memory() ? load_acquire(&modules_used) : 0;
     for (uint32_t i = 0; i < used; i++) {
         const struct module *module = &modules[i];
-        if (load_acquire(&module->state) == MODULE_ALIVE && pc >= module->start &&
-            pc < module->end && module_object_fingerprint(module) == module->fingerprint)
-            return module;
+        uint32_t number = module_number(module);
+        if (is_alive_at(module, pc) && module_object_fingerprint(module) == module->fingerprint) {
+            /* Meanwhile the place may have become another module's. */
+            barrier_acquire();
+            return is_alive_at(module, pc) && module_number(module) == number ? module : NULL;
+        }
     }
     return NULL;
 }
@@ -206,7 +215,8 @@ static const struct module *module_add(struct module *candidate)
 
 static uint64_t absent_mark(uintptr_t pc)
 {
-    return (pc >> 12) ^ (uint64_t)(module_generation() + 1) << ABSENT_GENERATION_SHIFT;
+    uint64_t age = module_generation() + load_relaxed(&checks) / ABSENT_CHECKS + 1;
+    return (pc >> 12) ^ age << ABSENT_GENERATION_SHIFT;
 }
 
 static uint64_t *absent_place(uintptr_t pc)
@@ -234,7 +244,7 @@ static const struct module *module_learn(const struct module_object *object, uin
 bool module_is_left_out(uintptr_t pc)
 {
     struct module_object object;
-    return load_relaxed(&is_full) && module_object_find(pc, &object);
+    return load_relaxed(&is_full) && module_object_find(pc, &object) && object.has_file;
 }
 
 static void note_gap(uintptr_t start, uintptr_t end)
@@ -272,7 +282,7 @@ const struct module *module_find(uintptr_t pc, bool in_use)
 {
     struct module_object object;
     const struct module *known;
-    if (module_object_is_from_maps()) {
+    if (module_object_reads_maps(pc)) {
         known = find_unchanged(pc);
         if (known != NULL || is_absent(pc))
             return known;
@@ -302,7 +312,7 @@ bool module_is_permanent(const struct module *module)
 bool module_is_unread(uintptr_t pc)
 {
     struct module_object object;
-    return !system_copies_memory() && module_object_find(pc, &object);
+    return !system_copies_memory() && module_object_find(pc, &object) && object.has_file;
 }
 
 uint32_t module_number(const struct module *module)
@@ -379,14 +389,18 @@ static uint32_t see_objects(uint32_t used)
     return check;
 }
 
-/* Return whether the object is where it was. A check that began later may have seen it, too. */
+/* Return whether the object is where it was, as far as that is known. A check that began later may
+ * have seen it, too. */
 static bool is_mapped(const struct module *module, uint32_t check)
 {
     struct module_object object;
-    if (check != 0 && (int32_t)(load_relaxed(&module->seen) - check) >= 0)
+    if (module_object_stays() ||
+        (check != 0 && (int32_t)(load_relaxed(&module->seen) - check) >= 0))
         return true;
-    return module_object_find(module->start, &object) && object.start == module->object_start &&
-           object.end == module->object_end && object.link_map == load_relaxed(&module->link_map);
+    if (!module_object_find(module->start, &object))
+        return object.end == 0 && module_object_is_from_maps(); /* unknown: no file to read */
+    return object.start == module->object_start && object.end == module->object_end &&
+           object.link_map == load_relaxed(&module->link_map);
 }
 
 unsigned module_check_unloaded(bool after_dlclose)

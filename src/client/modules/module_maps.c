@@ -152,6 +152,7 @@ bool module_maps_find(uintptr_t pc, struct module_object *object)
     object->start = holds ? run.start : gap_start;
     object->end = holds ? run.end : gap_end;
     object->link_map = NULL;
+    object->has_file = run.inode != 0;
     return holds;
 }
 

@@ -81,13 +81,20 @@ static bool is_permanent_by_musl(const void *link_map)
  * end is set first. 0: not found yet. */
 static uintptr_t patched_start, patched_end;
 
+static bool is_patched(uintptr_t pc)
+{
+    uintptr_t start = load_acquire(&patched_start);
+    return start != 0 && pc >= start && pc < load_relaxed(&patched_end);
+}
+
 static bool find_by_maps(uintptr_t pc, struct module_object *object)
 {
     uintptr_t site =
         heapprofd_attach_params.site_count > 0 ? heapprofd_attach_params.sites[0].address : 0;
-    uintptr_t start = load_acquire(&patched_start);
-    if (start != 0 && pc >= start && pc < load_relaxed(&patched_end)) {
-        *object = (struct module_object){.start = start, .end = load_relaxed(&patched_end)};
+    if (is_patched(pc)) {
+        *object = (struct module_object){.start = load_relaxed(&patched_start),
+                                         .end = load_relaxed(&patched_end),
+                                         .has_file = true};
         return true;
     }
     if (!module_maps_find(pc, object))
@@ -100,6 +107,12 @@ static bool find_by_maps(uintptr_t pc, struct module_object *object)
 }
 
 #else
+
+static bool is_patched(uintptr_t pc)
+{
+    (void)pc;
+    return false;
+}
 
 static bool find_by_maps(uintptr_t pc, struct module_object *object)
 {
@@ -134,9 +147,20 @@ bool module_object_is_from_maps(void)
     return loader_find == NULL && !loader_is_musl();
 }
 
+bool module_object_reads_maps(uintptr_t pc)
+{
+    return module_object_is_from_maps() && !is_patched(pc);
+}
+
+bool module_object_stays(void)
+{
+    return loader_find == NULL && loader_is_musl();
+}
+
 bool module_object_find(uintptr_t pc, struct module_object *object)
 {
     object->start = object->end = 0;
+    object->has_file = true;
     if (loader_find != NULL)
         return find_by_glibc(pc, object);
     return module_object_is_from_maps() ? find_by_maps(pc, object) : find_by_musl(pc, object);

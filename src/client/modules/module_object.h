@@ -17,6 +17,7 @@
 struct module_object {
     uintptr_t start, end;
     const void *link_map; /* NULL: unknown */
+    bool has_file;        /* false: memory of no file, which may be generated code */
     /* Set by the caller: module_object_is_permanent(), and whether it cannot be unloaded meanwhile.
      */
     bool is_permanent, in_use;
@@ -39,6 +40,12 @@ bool module_maps_find(uintptr_t pc, struct module_object *object);
 
 /* Return whether only /proc/self/maps tells which objects there are. */
 bool module_object_is_from_maps(void);
+
+/* Return whether module_object_find() would read /proc/self/maps for this address. */
+bool module_object_reads_maps(uintptr_t pc);
+
+/* Return whether the loader never unloads an object: musl. */
+bool module_object_stays(void);
 
 /* Call see() with the range of each object that module_maps_find() would find in one reading of
  * /proc/self/maps. */

@@ -35,6 +35,7 @@
 /* Interval of the search for libraries that were unloaded without a call of dlclose. */
 #define MODULES_CHECK_MS 50u
 #define MODULES_PER_MS 4u
+#define MODULES_CHECK_MS_MAX (MODULES_CHECK_MS + MODULES_MAX / MODULES_PER_MS)
 
 /* Walks of one stack, as long as its modules turn out to have interpreters. */
 #define WALKS_MAX 4u
@@ -252,13 +253,13 @@ uint32_t sample_time_ms(void)
  * plugins: whatever their number, 4 of them cost a millisecond until the next check. */
 static void check_modules(uint32_t now_ms)
 {
-    uint32_t due = load_relaxed(&client.process->modules_check_ms);
-    if ((int32_t)(now_ms - due) < 0 ||
-        !cas_relaxed(&client.process->modules_check_ms, &due, now_ms + MODULES_CHECK_MS))
+    uint32_t *due_ms = &client.process->modules_check_ms, due = load_relaxed(due_ms);
+    uint32_t wait = due - now_ms;
+    if ((wait > 0 && wait <= MODULES_CHECK_MS_MAX) ||
+        !cas_relaxed(due_ms, &due, now_ms + MODULES_CHECK_MS_MAX))
         return;
     unsigned compared = module_check_unloaded(false);
-    store_relaxed(&client.process->modules_check_ms,
-                  now_ms + MODULES_CHECK_MS + compared / MODULES_PER_MS);
+    store_relaxed(due_ms, sample_time_ms() + MODULES_CHECK_MS + compared / MODULES_PER_MS);
 }
 
 /*

@@ -91,7 +91,7 @@ static bool send_module_once(struct ring_thread *thread, const struct module *mo
     if (module_is_sent(module_mark(module_number(module), generation)) ||
         !module_copy(module, pc, &copy))
         return true;
-    in_use = in_use || module_is_permanent(module);
+    in_use = in_use || copy.is_permanent;
     if (!in_use && !system_copies_memory())
         return true;
     if (!send_module(thread, &copy, in_use))
