@@ -166,14 +166,18 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
         uint64_t parts[3] = {0};
         bool added;
         parts[0] = number_text(&names, &known, path);
-        if (key == ROLLUP_FUNCTION && *frame->name != '\0')
+        bool is_named = key == ROLLUP_FUNCTION && *frame->name != '\0';
+        if (is_named)
             parts[1] = number_text(&names, &known, frame->name);
         else if (key == ROLLUP_FUNCTION)
             parts[2] = frame->function_start;
         /* Many functions have one name, as "<module>", in a mapping of them all. */
-        if (key == ROLLUP_FUNCTION && interpreter_frames_has(profile, frame))
+        bool has_source = key == ROLLUP_FUNCTION && interpreter_frames_has(profile, frame);
+        if (has_source)
             parts[2] = number_text(&names, &known, frame->source_file);
-        uint64_t id = intern_bytes(&table, parts, sizeof(parts), &added);
+        bool has_memory =
+            parts[0] != 0 && (!is_named || parts[1] != 0) && (!has_source || parts[2] != 0);
+        uint64_t id = has_memory ? intern_bytes(&table, parts, sizeof(parts), &added) : 0;
         if (id == 0) {
             free(rows);
             rows = NULL;

@@ -13,6 +13,7 @@
 
 int xmalloc_exit_code = EXIT_FAILURE;
 void (*xmalloc_before_exit)(void);
+int (*xmalloc_end)(void);
 
 void xmalloc_fail(size_t bytes)
 {
@@ -25,7 +26,7 @@ void xmalloc_fail(size_t bytes)
                           program_invocation_short_name, amount);
     write_all(STDERR_FILENO, line, (size_t)length);
     /* exit() would write buffered output: half of a report, or with streams that allocate. */
-    _exit(xmalloc_exit_code);
+    _exit(xmalloc_end != NULL ? xmalloc_end() : xmalloc_exit_code);
 }
 
 void *xmalloc(size_t bytes)

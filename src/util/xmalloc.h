@@ -25,6 +25,8 @@
 extern int xmalloc_exit_code;
 /* If not NULL, called before the line, to make the terminal fit to print it. Must not allocate. */
 extern void (*xmalloc_before_exit)(void);
+/* If not NULL, called after the line. Returns the exit code. */
+extern int (*xmalloc_end)(void);
 
 /* Report that memory is out, and exit. `bytes` is what was asked for; 0: unknown. It allocates
  * nothing, and leaves buffered output unwritten. */

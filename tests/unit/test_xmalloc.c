@@ -42,6 +42,19 @@ static void restore_and_fail(void)
     xmalloc_fail(7);
 }
 
+static int end_otherwise(void)
+{
+    dprintf(STDERR_FILENO, "waited\n");
+    return EXIT_CODE;
+}
+
+static void wait_and_fail(void)
+{
+    xmalloc_exit_code = 1;
+    xmalloc_end = end_otherwise;
+    xmalloc_fail(7);
+}
+
 /* Run a function in a child. Check its exit code, and that it prints the text after the name. */
 static void assert_ends(void (*run)(void), const char *before, const char *after)
 {
@@ -90,6 +103,12 @@ static void test_terminal_is_restored_before_the_line(void **state)
     assert_ends(restore_and_fail, "restored ", "out of memory (7 bytes)");
 }
 
+static void test_waits_after_the_line(void **state)
+{
+    (void)state;
+    assert_ends(wait_and_fail, "", "out of memory (7 bytes)\nwaited");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +116,7 @@ int main(void)
         cmocka_unit_test(test_product_that_overflows_is_too_much),
         cmocka_unit_test(test_code_of_a_library_without_memory),
         cmocka_unit_test(test_terminal_is_restored_before_the_line),
+        cmocka_unit_test(test_waits_after_the_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

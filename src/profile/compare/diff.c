@@ -593,7 +593,12 @@ const struct diff_row **diff_rank(const struct diff_pair *pair, enum export_view
     struct ranked *ranked = calloc(pair->row_count + 1, sizeof(*ranked));
     const struct diff_row **rows = calloc(pair->row_count + 1, sizeof(struct diff_row *));
     size_t used = 0;
-    for (size_t i = 0; ranked != NULL && rows != NULL && i < pair->row_count; i++)
+    if (ranked == NULL || rows == NULL) {
+        free(ranked);
+        free(rows);
+        return NULL;
+    }
+    for (size_t i = 0; i < pair->row_count; i++)
         if (pair->rows[i].changes[view].value != 0)
             ranked[used++] = (struct ranked){i, fabs(pair->rows[i].changes[view].value)};
     ranked_sort(ranked, used);

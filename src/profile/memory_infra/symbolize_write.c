@@ -32,6 +32,7 @@ struct maps_rewriter {
     uint32_t object;  /* counts the objects, from 1 */
     uint32_t process; /* of the event */
     uint32_t event;
+    bool has_entered;
     size_t next_frame; /* the first one that a later event defines */
     /* The object, in the reader's byte counts. */
     uint64_t end;
@@ -317,6 +318,9 @@ static int enter_event(struct maps_rewriter *rewriter, uint32_t event)
     struct memory_infra_symbols *symbols = rewriter->symbols;
     const struct dump_event *entered = &symbols->events[event];
     int result = 0;
+    if (rewriter->has_entered && rewriter->event == event) /* its `maps` may be there again */
+        return 0;
+    rewriter->has_entered = true;
     rewriter->event = event;
     rewriter->process = entered->process;
     for (; rewriter->next_frame < symbols->frame_count &&
@@ -389,7 +393,9 @@ static int write_maps(struct copying *at, uint32_t event)
         return -ENOMEM;
     at->rewriter.out = out;
     int result = rewrite(&at->rewriter, at->object, at->length, event);
-    if (fclose(out) != 0 && result == 0)
+    bool has_failed = ferror(out) != 0;
+    has_failed |= fclose(out) != 0;
+    if (has_failed && result == 0)
         result = -ENOMEM;
     if (result == 0)
         packed_file_write(&at->out, text, length);

@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/query/database_state.h"
 #include "util/output_file.h"
+#include "util/xmalloc.h"
 
 /* Marks our files, in the header field that SQLite reserves for applications: "hpdb". */
 #define APPLICATION_ID 0x68706462
@@ -110,6 +112,14 @@ static int check_place(const char *path, struct error *error)
                      path);
 }
 
+/* The file that is being written. */
+static const char *unfinished;
+
+static void remove_unfinished(void)
+{
+    unlink(unfinished);
+}
+
 int query_database_export(struct query_database *database, const char *path, struct error *error)
 {
     char beside[PATH_MAX];
@@ -128,6 +138,8 @@ int query_database_export(struct query_database *database, const char *path, str
             &file, error_set(error, -EINVAL, "%.300s: a database needs a file's name", path),
             error);
     output_file_beside(&file, beside);
+    unfinished = beside;
+    xmalloc_before_exit = remove_unfinished;
     database->is_exporting = true;
     int result = export_all(database, beside);
     if (result != SQLITE_OK)
@@ -137,5 +149,6 @@ int query_database_export(struct query_database *database, const char *path, str
         sqlite3_exec(database->sql, "ROLLBACK", NULL, NULL, NULL);
     sqlite3_exec(database->sql, "DETACH export", NULL, NULL, NULL);
     database->is_exporting = false;
+    xmalloc_before_exit = NULL;
     return output_file_close(&file, code, error);
 }

@@ -124,8 +124,8 @@ static bool is_bytes(const struct proto_field *field, uint32_t number)
     return field->number == number && field->type == PROTO_BYTES;
 }
 
-/* If the field from `begin` on is the head of a checkpoint, with what it withdraws, write its
- * lengths in the size that they have in our traces. */
+/* If the field from `begin` on is a single packet, the head of a checkpoint with what it withdraws,
+ * write its lengths in the size that they have in our traces. */
 static void restore_checkpoint_head(struct proto_buffer *buffer, size_t begin)
 {
     if (buffer->length == begin) /* an empty list */
@@ -134,7 +134,7 @@ static void restore_checkpoint_head(struct proto_buffer *buffer, size_t begin)
     struct proto_field packet, field;
     if (proto_next(&rest, &packet) <= 0 || !is_bytes(&packet, PB_TRACE_PACKET) ||
         proto_next(&packet.span, &field) <= 0 || !is_bytes(&field, PB_TRACE_PACKET_WITHDRAWN) ||
-        proto_length(packet.span) > 0)
+        proto_length(packet.span) > 0 || proto_length(rest) > 0)
         return;
     size_t at = (size_t)(field.span.at - buffer->bytes), length = proto_length(field.span);
     if (proto_buffer_reserve(buffer, TRACE_CHECKPOINT_HEAD_BYTES) == NULL)

@@ -467,8 +467,9 @@ static int check_command(struct request *request)
         .end_with_command = true,
         .finish = {.quiet = true},
     };
-    struct host_outcome outcome;
+    static struct host_outcome outcome;
     struct error error = {0};
+    host_command_end_without_memory(&outcome, EXIT_UNDECIDABLE);
     int code = host_command_run(&command, &outcome, &error), result = EXIT_UNDECIDABLE;
     /* A run that failed is no run to compare with. */
     if (request->save_baseline != NULL && outcome.result.wait_status != 0) {

@@ -59,6 +59,7 @@ int query_run(struct query_database *database, const char *text, enum query_form
         sqlite3_finalize(statement);
         if (code != SQLITE_DONE)
             return 1;
+        fflush(stdout); /* it stays, even if memory is out in the next statement */
     }
     return 0;
 }

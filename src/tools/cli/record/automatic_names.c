@@ -159,7 +159,7 @@ static int run_child(const struct work *work, int (*write_it)(const struct work 
     pid_t child = fork();
     if (child == 0) {
         signal(SIGINT, SIG_DFL);
-        xmalloc_before_exit = NULL;
+        xmalloc_end = NULL;
         read_only_sandbox_enter(symbol_cache_directory());
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(getppid() == parent ? write_it(work) : 1);

@@ -3,7 +3,6 @@
  * verb's own messages go to standard error. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "tools/cli/cmd.h"
 #include "tools/cli/options/heap_options.h"
@@ -143,21 +142,11 @@ static void follow_what_is_meant(struct request *request)
                       base_name(host->command[0]));
 }
 
-static struct host_outcome outcome;
-
-/* Without memory for the report, end with the command's exit code all the same. */
-static void wait_for_command(void)
-{
-    host_wait(&outcome.result);
-    int status = outcome.result.wait_status;
-    if (status != -1)
-        xmalloc_exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 static int run(const struct host_command *request)
 {
+    static struct host_outcome outcome;
     struct error error = {0};
-    xmalloc_before_exit = wait_for_command;
+    host_command_end_without_memory(&outcome, 0);
     int code = host_command_run(request, &outcome, &error);
     if (code != 0)
         verb_fail(&error);

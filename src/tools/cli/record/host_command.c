@@ -16,6 +16,7 @@
 #include "tools/cli/record/fetch_symbols.h"
 #include "tools/cli/record/session_list.h"
 #include "tools/print/format.h"
+#include "util/xmalloc.h"
 
 /* --- progress --- */
 
@@ -133,6 +134,27 @@ static int end_like(int wait_status)
     sigprocmask(SIG_UNBLOCK, &set, NULL);
     raise(number);
     return 128 + number;
+}
+
+static struct host_result *result_without_memory;
+static int code_without_memory;
+
+static int end_without_memory(void)
+{
+    struct host_result *result = result_without_memory;
+    host_wait(result);
+    if (result->wait_status == -1)
+        return xmalloc_exit_code;
+    int code = end_like(result->wait_status);
+    return code != 0 ? code : code_without_memory;
+}
+
+void host_command_end_without_memory(struct host_outcome *outcome, int succeeded)
+{
+    outcome->result = (struct host_result){.wait_status = -1};
+    result_without_memory = &outcome->result;
+    code_without_memory = succeeded;
+    xmalloc_end = end_without_memory;
 }
 
 /* Explain why the kernel does not know the program's format, if it is for another machine. */

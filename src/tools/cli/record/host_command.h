@@ -30,6 +30,10 @@ struct host_outcome {
 int host_command_run(const struct host_command *request, struct host_outcome *outcome,
                      struct error *error);
 
+/* From now on, if memory is out when the command has begun, wait for it and end as it does; with
+ * `succeeded` if it succeeds. Call it before host_command_run(), with an outcome that stays. */
+void host_command_end_without_memory(struct host_outcome *outcome, int succeeded);
+
 /* Wait for a command that outlives its profile. Return its exit code, or, if a signal killed it,
  * end by that signal. */
 int host_command_exit_code(struct host_result *result, const char *command);

@@ -452,6 +452,15 @@ static enum MHD_Result take_connection(void *context, const struct sockaddr *fro
     return peer_may_connect(from, length, server->access.port) ? MHD_YES : MHD_NO;
 }
 
+static const char *socket_without_memory;
+
+/* A server that ends because memory is out leaves no socket to be refused the next time. */
+static void remove_socket(void)
+{
+    if (socket_without_memory != NULL)
+        unlink(socket_without_memory);
+}
+
 static int start(struct view_server *server, const struct view_server_options *options,
                  struct error *error)
 {
@@ -460,8 +469,11 @@ static int start(struct view_server *server, const struct view_server_options *o
                                           : view_listen_on_port(options->port, &port, error);
     if (fd < 0)
         return fd;
-    if (options->socket_path != NULL)
+    if (options->socket_path != NULL) {
         server->socket_path = xstrdup(options->socket_path);
+        socket_without_memory = server->socket_path;
+        xmalloc_before_exit = remove_socket;
+    }
     int code = access_begin(&server->access, port);
     if (code < 0) {
         close(fd);
@@ -554,6 +566,7 @@ void view_server_stop(struct view_server *server)
     free_profiles(server->profiles);
     if (server->socket_path != NULL)
         unlink(server->socket_path);
+    socket_without_memory = NULL;
     free(server->socket_path);
     free(server);
 }
