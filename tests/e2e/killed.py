@@ -35,7 +35,8 @@ LATEST_S = 3.0
 # For what it writes and reads. The time in which it waits for a processor comes on top.
 SLACK_S = 1.5 * harness.SLOWNESS
 FIRST_CHECKPOINT_S = 1.0
-THREADS, ENTRIES = 2, 32768
+THREADS, ENTRIES = 2, 131072
+ENTRY = struct.Struct("=QQQ")
 # The clock of the dumps' times ticks every 4 ms, and so does the one for their conversion.
 TICK_S = 0.005
 # Of a program that the test ends.
@@ -70,6 +71,22 @@ class Kill:
         self.ended_s = now_s()
 
 
+def used(part):
+    """Return the beginning of a thread's ring that is in use: it is all in use as soon as its last entry is."""
+    if len(part) < ENTRIES * ENTRY.size:
+        return b""  # the program has not made its file yet
+    low, high = 0, ENTRIES
+    if ENTRY.unpack_from(part, (ENTRIES - 1) * ENTRY.size)[0]:
+        low = high
+    while low < high:
+        middle = (low + high) // 2
+        if ENTRY.unpack_from(part, middle * ENTRY.size)[0]:
+            low = middle + 1
+        else:
+            high = middle
+    return part[:low * ENTRY.size]
+
+
 class Tally:
     """The program and its tally."""
 
@@ -86,9 +103,9 @@ class Tally:
                 data = file.read()
         except FileNotFoundError:
             return [[], []]
-        found = list(struct.iter_unpack("=QQQ", data[: len(data) // 24 * 24]))
-        threads = [found[i * ENTRIES:(i + 1) * ENTRIES] for i in range(THREADS)]
-        return [sorted((when / 1e9, calls, size) for when, calls, size in one if when) for one in threads]
+        parts = [data[i * ENTRIES * ENTRY.size:(i + 1) * ENTRIES * ENTRY.size] for i in range(THREADS)]
+        return [sorted((when / 1e9, calls, size) for when, calls, size in ENTRY.iter_unpack(used(part)) if when)
+                for part in parts]
 
     def told(self, until_s):
         """Return the calls and bytes that it had made at that time, at least."""
@@ -267,6 +284,7 @@ def attach_and_kill(directory, delay, what, victim):
     tally = Tally(directory, LIFETIME_MS)
     with open(tally.output, "wb") as output:
         process = subprocess.Popen(tally.command, stdout=output)
+    wait_for(f"{what}: the program begins", tally.began_s)
     daemon = Daemon(directory)
     if with_daemon:
         daemon.start()

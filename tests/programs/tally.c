@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define THREADS 2
-#define ENTRIES 32768 /* one each 0.5 ms: 16 s, longer than a test looks back */
+#define ENTRIES 131072 /* one each 0.5 ms: 65 s, longer than a test looks back on a busy machine */
 #define CALLS_OF_ENTRY 20
 #define LIVE 64
 
