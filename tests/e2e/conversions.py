@@ -129,6 +129,12 @@ def test_text_is_canonical():
     check(convert("binary", stdin=text) == padded(1), "the lengths have not become short")
 
 
+def test_lists_in_text():
+    """A list of packets is all of them, also behind the head of a checkpoint."""
+    binary = convert("binary", stdin=b'packet: [{withdrawn: ""}, {timestamp: 5}]')
+    check(binary == block(1, block(5003, b"")) + block(1, number(8, 5)), f"{binary}")
+
+
 def test_compressed():
     """Traces packed in any way become the text, and the trace, of their content."""
     trace = made_trace(50)
