@@ -110,7 +110,7 @@ def test_deep():
     except OSError:  # it has ended
         pass
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    check(status in (1, 2) and b"no memory: too many stacks" in said, f"{status}: {said[-300:]}")
+    check(status in (1, 2) and b"too many stacks, or too deep ones" in said, f"{status}: {said[-300:]}")
 
 
 if __name__ == "__main__":

@@ -188,7 +188,10 @@ int screen_load(struct screen *screen, const struct compare_source *columns, siz
     for (size_t i = 0; i < count; i++)
         sides[i] = (struct diff_side){chosen[i].profile, chosen[i].dumps, chosen[i].dump_count};
     if (code == 0 && (sites = sites_new(sides, count)) == NULL)
-        code = error_set(error, -E2BIG, "too many stacks, or too deep ones");
+        code = error_set(error, -E2BIG,
+                         "too many stacks, or too deep ones: more than %u frames; heap_profile "
+                         "report reads them",
+                         SITES_FRAMES_MAX);
     if (code < 0) {
         drop_columns(chosen, count);
         return code;
