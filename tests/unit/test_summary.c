@@ -166,7 +166,7 @@ static void write_live(struct trace_writer *writer, uint64_t callstack, double e
                                              .figures = {.allocated_bytes = samples * each,
                                                          .allocated_count = samples,
                                                          .samples = samples},
-                                             .peak = {samples * each, samples},
+                                             .peak = {.bytes = samples * each, .count = samples},
                                              .times = &times};
     trace_writer_dump_sample(writer, &sample);
 }
