@@ -333,7 +333,7 @@ def test_profiler_killed():
     def kill(options):
         output, elapsed, _ = run_while(lambda tool: tool.kill(), options)
         check(output == bare, f"killed {options}: {output!r}, bare {bare!r}")
-        check(elapsed < harness.TIMEOUT, f"killed {options}: the program took {elapsed:.1f} s")
+        check(elapsed < 20 * harness.SLOWNESS, f"killed {options}: the program took {elapsed:.1f} s")
 
     at_once(kill, [], ["--block-client"], ["--no-block-client"])
 
@@ -365,7 +365,7 @@ def test_profiler_stopped():
             ended_in_silence if "--shmem-size" in options else None,
         )
         check(output == bare, f"stopped {options}: {output!r}, bare {bare!r}")
-        check(elapsed < harness.TIMEOUT, f"stopped {options}: the program took {elapsed:.1f} s")
+        check(elapsed < 30 * harness.SLOWNESS, f"stopped {options}: the program took {elapsed:.1f} s")
         check(status == 0, f"stopped {options}: the profiler ended with {status}")
         print(f"stopped {options}: {elapsed:.1f} s")
 

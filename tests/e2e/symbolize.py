@@ -1064,7 +1064,7 @@ def test_load_bias(scene):
 
 
 def test_removed_option(scene):
-    """Whoever still chooses a symbolizer is told to leave the option out."""
+    """--symbolizer is an unknown option, and the message says to leave it out."""
     for options in (["--symbolizer", "llvm"], ["--symbolizer=llvm"], ["--symbolizer", "own"], ["--symbolizer"]):
         done = run([TRACECONV, "symbolize", *options, scene.path("trace"), scene.path("out")])
         said = done.stderr.decode()
