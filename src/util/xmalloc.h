@@ -23,7 +23,8 @@
 
 /* The exit code when memory is out: 1, unless the verb has another one for its failures. */
 extern int xmalloc_exit_code;
-/* If not NULL, called before the line, to make the terminal fit to print it. Must not allocate. */
+/* If not NULL, called before the line, to give back a terminal or remove what is unfinished. Must
+ * not allocate. */
 extern void (*xmalloc_before_exit)(void);
 /* If not NULL, called after the line. Returns the exit code. */
 extern int (*xmalloc_end)(void);
