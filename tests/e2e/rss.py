@@ -372,7 +372,9 @@ def test_passing():
             harness.skip("it ended before the first reading")
         check(heap["peak_rss_at_least"] is False, "not the kernel's count")
         check(60 * MIB < heap["peak_rss_bytes"] < 66 * MIB, f"the most: {heap['peak_rss_bytes']:,}")
-        check(heap["peak_rss_bytes"] + heap["peak_rss_profiler_bytes"] == end["most_rss_bytes"], f"{end}")
+        # The kernel sums up the counters of each processor now and then, so a reading may be a little above its count.
+        most = heap["peak_rss_bytes"] + heap["peak_rss_profiler_bytes"]
+        check(end["most_rss_bytes"] <= most < end["most_rss_bytes"] + MIB, f"the most: {most:,}, by the kernel's count {end['most_rss_bytes']:,}")
         check("Resident memory reached 6" in report_of(output), "a lower bound in words")
 
 
@@ -434,15 +436,21 @@ def test_each_dump():
         session = Session(daemon, output, "-p", str(process.pid), "-c", "400")
         joined(daemon, process)
         wait_for("two dumps", lambda: dumps_of(output) >= 2)
+        process.tell("hold 200000 100")
         session.end()
         process.end()
         first, last = Table(output, "--dump", "1"), Table(output)
         check(first.process["dumps"] >= 2, f"{first.process['dumps']} dumps")
         check(first.process["dump"] == 1, f"dump {first.process['dump']}")
-        for table in first, last:
-            check(table.process["seconds_before_dump"] == 0,
-                  f"of another moment: {table.process['seconds_before_dump']} s before")
+        grown = last.process["rss_bytes"] - first.process["rss_bytes"]
+        check(20e6 < grown < 30e6, f"20 MB and more were allocated between the dumps, {grown:,} bytes are resident")
+        begin_ns = 0
+        for number, table in ("1", first), (str(last.process["dump"]), last):
+            heap = json.loads(run([TOOL, "report", "--json", "--dump", number, output]).stdout)["heaps"][0]
+            age_ns = table.process["seconds_before_dump"] * 1e9
+            check(age_ns < heap["duration_ns"] - begin_ns, f"of another dump's moment: {age_ns / 1e9} s before dump {number}")
             check(table.process["profiler_bytes"] > 0, "the profiler's own memory is missing")
+            begin_ns = heap["duration_ns"]
 
 
 def test_attached():
