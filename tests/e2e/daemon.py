@@ -1318,6 +1318,62 @@ def test_forged_pid():
         victim.end()
 
 
+# Says hello beside its client and leaves the ring that it gets, as a process does that has stopped waiting for it.
+# Then obeys commands: "wake" allocates, "hold" keeps 40 blocks of 1000 bytes.
+LATE = """
+import ctypes, os, socket, sys
+sys.path.insert(0, os.environ["TESTS"])
+import harness
+libc, kept = ctypes.CDLL(None), []
+libc.malloc.restype = ctypes.c_void_p
+def malloc(size):
+    return libc.malloc(ctypes.c_size_t(size))
+print("ready", flush=True)
+for line in sys.stdin:
+    if line == "hello\\n":
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        peer.connect(os.environ["HEAPPROFD_RUN_DIR"] + "/socket")
+        peer.send(harness.hello(os.getpid(), os.getpid(), b"libc.so.6", origin=3))
+        reply, descriptors, _, _ = socket.recv_fds(peer, 256, 1)
+        print(len(descriptors), flush=True)
+        continue
+    kept += [malloc(100123) for _ in range(40 if line == "hold\\n" else 1)]
+    print("done", flush=True)
+"""
+
+
+def test_late_answer():
+    """A process that our answer reached too late is invited again, and profiled from then on."""
+    with scene() as (daemon, directory):
+        environment = {**daemon.environment, "LD_PRELOAD": LIBRARY, "TESTS": os.path.dirname(os.path.abspath(__file__))}
+        process = subprocess.Popen(["/usr/bin/python3", "-c", LATE], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+        def tell(line, answer):
+            process.stdin.write(line.encode() + b"\n")
+            process.stdin.flush()
+            got = process.stdout.readline().decode().strip()
+            check(got == answer, f"{line}: {got!r}, not {answer!r}")
+
+        def profiled():
+            tell("wake", "done")
+            return process.pid in daemon.profiled_pids()
+
+        check(process.stdout.readline() == b"ready\n", "it did not begin")
+        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
+        wait_for("the program joining", profiled)
+        tell("hello", "1")
+        wait_for("the daemon noticing", lambda: process.pid not in daemon.profiled_pids())
+        wait_for("the program joining again", profiled)
+        tell("hold", "done")
+        session.end()
+        process.stdin.close()
+        check(process.wait(PATIENCE) == 0, "its status")
+        report = session.report()
+        held = [site for heap in report["heaps"] if heap["pid"] == process.pid for site in heap["callsites"]]
+        live = sum(site["space"]["estimate"] for site in held)
+        check(live >= 40 * 100123, f"{live} bytes live, 40 blocks of 100,123 bytes were held")
+
+
 def process_with_pid(pid, arguments, environment):
     """Start a program under a pid that is free. Return its standard input, or None if that is not possible here."""
     read_end, write_end = os.pipe()

@@ -60,9 +60,11 @@ void session_requests_serve(struct session_requests *requests, int fd,
                             const struct peer_message *message)
 {
     Heapprofd__ControlRequest *request = control_read_request(message->bytes, message->length);
-    /* A client that asks to begin a session has mistaken us for a daemon. It gets no answer, and
-     * concludes that there is no daemon. No request that is served here takes a descriptor. */
+    /* No request that is served here takes a descriptor. */
     bool is_served = request != NULL && !message->has_descriptors;
+    if (request != NULL && request->start != NULL)
+        control_send_error(fd, -ENOENT, "no heapprofd is running, only a heap_profile with a "
+                                        "session of its own");
     if (is_served)
         peer_socket_skip(fd);
     if (is_served && answer(requests, fd, request))

@@ -315,6 +315,7 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         session_check_guardrails(session);
         if (!session->of_command) {
             discovery_new(server);
+            discovery_await_again(server, now_ms);
             if (session->over == SESSION_GOES_ON && discovery_is_done(session))
                 session->over = SESSION_OVER_ENDED;
         }

@@ -94,12 +94,6 @@ static void fill_process(Heapprofd__ControlProcess *to, const struct target *tar
     to->ring_most_bytes = target->reader.most_used_bytes;
 }
 
-/* Return whether the process has not accepted its ring yet: our reply may have come too late. */
-static bool is_awaited(const struct target *target)
-{
-    return target->has_ring && !target->was_attached && ring_reader_is_awaited(&target->reader);
-}
-
 /* A session with as many of its processes as fit into a message. */
 struct packable {
     Heapprofd__ControlSession session;
@@ -124,7 +118,7 @@ static struct packable *make_packable(const struct session *session, size_t byte
     control_status_fill_session(to, session, clock_read_ms(CLOCK_MONOTONIC));
     to->processes = packable->pointers;
     for (size_t i = 0; i < session->target_count && to->n_processes < PROCESSES_MAX; i++) {
-        if (is_awaited(session->targets[i]))
+        if (target_is_awaited(session->targets[i]))
             continue;
         Heapprofd__ControlProcess *process = &packable->processes[to->n_processes];
         fill_process(process, session->targets[i]);

@@ -459,6 +459,18 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
     return join(session, info, old, hello, reply, memfd);
 }
 
+void session_forget_awaited(struct session *session, struct target *target)
+{
+    struct target_end end = {.running = true, .final = true, .exit_status = -1};
+    bool is_dumped = target->last_dump_ns != 0;
+    ring_reader_stop(&target->reader);
+    session->profiled--;
+    if (is_dumped) /* without its last dump the heap would seem to have been cut off */
+        session_end_target(session, target, &end);
+    else
+        session_remove_target(session, target);
+}
+
 void session_end_replaced(struct session *session, const struct process_info *info)
 {
     struct target *target = session_find(session, info->pid);

@@ -358,6 +358,11 @@ bool target_is_dead(const struct target *target)
     return poll(&poll_pidfd, 1, 0) == 1;
 }
 
+bool target_is_awaited(const struct target *target)
+{
+    return target->has_ring && !target->was_attached && ring_reader_is_awaited(&target->reader);
+}
+
 bool target_has_exec(const struct target *target)
 {
     return target->exec == TARGET_EXEC_NONE && target->image_fd >= 0 &&

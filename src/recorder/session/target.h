@@ -247,6 +247,9 @@ struct trace_process target_trace_process(const struct process_info *info, const
 /* Return whether the process has ended, even if nobody has waited for it. */
 bool target_is_dead(const struct target *target);
 
+/* Return whether the process has not accepted its ring yet: our reply may have come too late. */
+bool target_is_awaited(const struct target *target);
+
 /* Return whether the process runs another program than the profiled one. */
 bool target_has_exec(const struct target *target);
 

@@ -21,6 +21,10 @@
 /* Silence before the first reply after which the user gets a notice. */
 #define SILENCE_MS 3000
 
+/* A daemon that has as many connections of this user as it allows ends the oldest for a new one. */
+#define TRIES_MAX 3
+#define TRIES_PERIOD_MS 100
+
 /* --- sessions in the daemon --- */
 
 /* Handle one reply. Return whether it was the last. */
@@ -285,6 +289,24 @@ static int run_local(int signals, const struct session_run_options *options,
     return code;
 }
 
+/* Return as session_run(); -ENOENT: no daemon runs; -ENOTCONN: it has ended the connection without
+ * an answer, before a session began. */
+static int run_in_daemon(int signals, const struct session_run_options *options,
+                         struct session_run_result *result, struct error *error)
+{
+    uint64_t id = 0;
+    int fd = daemon_connect(0, error);
+    if (fd < 0)
+        return fd;
+    int code = start_remote(fd, signals, options, &id, result, error);
+    if (code == 0 && id != 0)
+        code = run_remote(fd, id, signals, options, result, error);
+    else if (code == -EPIPE || code == -ECONNRESET)
+        code = -ENOTCONN;
+    close(fd);
+    return code;
+}
+
 int session_run(const struct session_run_options *options, struct session_run_result *result,
                 struct error *error)
 {
@@ -292,18 +314,12 @@ int session_run(const struct session_run_options *options, struct session_run_re
     int signals = end_signals_take(true);
     if (signals < 0)
         return error_set(error, -errno, "cannot listen to signals: %s", strerror(errno));
-    int fd = daemon_connect(0, error), code = fd < 0 ? fd : 0;
-    if (fd >= 0) {
-        uint64_t id = 0;
-        code = start_remote(fd, signals, options, &id, result, error);
-        /* The server accepts no sessions: it is another heap_profile with its own. */
-        if (code == -EPIPE || code == -ECONNRESET)
-            code = -ENOENT;
-        else if (code == 0 && id != 0)
-            code = run_remote(fd, id, signals, options, result, error);
-        close(fd);
+    int code = run_in_daemon(signals, options, result, error);
+    for (int tries = 1; code == -ENOTCONN && tries < TRIES_MAX; tries++) {
+        poll(NULL, 0, TRIES_PERIOD_MS);
+        code = run_in_daemon(signals, options, result, error);
     }
-    if (code == -ENOENT)
+    if (code == -ENOENT || code == -ENOTCONN)
         code = run_local(signals, options, result, error);
     end_signals_restore(!result->processes_ended);
     return code;
