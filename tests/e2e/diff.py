@@ -147,9 +147,11 @@ def check_text(view, before, after, what):
 
 
 def test_first_view(directory):
-    """What both programs had freed at their end is compared at the peak, unless --view says otherwise."""
+    """What both programs had freed at their end, or hold as much of there, is compared at the peak, unless --view says
+    otherwise."""
     sides = {}
-    for name, commands in (("small", b"hold 100 1000\ndrop\n"), ("large", b"hold 300 1000\ndrop\n"), ("kept", b"hold 300 1000\n")):
+    for name, commands in (("small", b"hold 100 1000\ndrop\n"), ("large", b"hold 300 1000\ndrop\n"), ("kept", b"hold 300 1000\n"),
+                           ("rest", b"hold 100 1000\ndrop\nhold 60 1000\n"), ("rest_large", b"hold 300 1000\ndrop\nhold 61 1000\n")):
         sides[name] = os.path.join(directory, name)
         done = run(harness.host_command([program("commanded")], sides[name], 1), stdin=commands)
         check(done.status == 0, f"host: {done.status}, {done.stderr[-300:]!r}")
@@ -158,6 +160,8 @@ def test_first_view(directory):
     for arguments in (("--view", "space"), ("--by", "thread")):
         text = diff_text(*arguments, sides["small"], sides["large"])
         check("What grew" not in text and "no difference in bytes live by" in text, f"{arguments}: {text}")
+    text = diff_text(sides["rest"], sides["rest_large"])
+    check(re.search(r"\nWhat grew: bytes live at the heap's peak\n.*\n +\+200 kB .*hold_block", text), text)
     text = diff_text(sides["small"], sides["kept"])
     check(re.search(r"\nWhat grew\n.*\n +\+300 kB .*hold_block", text), text)
     check(json.loads(run([TOOL, "diff", "--json", sides["small"], sides["large"]]).stdout)["view"] == "space", "scripts get one view")

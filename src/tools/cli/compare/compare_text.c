@@ -12,6 +12,8 @@
 #include "util/xmalloc.h"
 
 #define FIGURES_COLUMNS 72 /* of a row, before its text */
+/* A change at the end below this part of the one at the peak is not what the user looks for. */
+#define HARDLY_PART 10
 
 struct page {
     const struct diff_pair *pair;
@@ -274,16 +276,35 @@ static bool is_held(const struct compare_stacks *stacks, int side, const struct 
     return false;
 }
 
+static bool has_ended(const struct export_dump *dumps, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!dumps[i].dump->final)
+            return false;
+    return count > 0;
+}
+
+/* Return whether programs that have ended differ at their peaks, and hardly in what they held at
+ * their ends. */
+static bool differs_at_peak(const struct diff_pair *pair)
+{
+    const struct diff_row *total = &pair->total;
+    return has_ended(pair->before, pair->before_count) &&
+           has_ended(pair->after, pair->after_count) && total->marks[EXPORT_MAX] &&
+           fabs(total->changes[EXPORT_SPACE].value) <=
+               fabs(total->changes[EXPORT_MAX].value) / HARDLY_PART;
+}
+
 /* Return the view that answers first. Peaks of threads are unknown. */
 static enum export_view view_of(const struct diff_pair *pair, const struct compare_options *options)
 {
     if (options->view != EXPORT_VIEWS)
         return options->view;
-    return options->diff.by == DIFF_THREAD || diff_is_unknown(pair, EXPORT_MAX) ||
-                   is_held(options->shown, 0, pair->before, pair->before_count) ||
-                   is_held(options->shown, 1, pair->after, pair->after_count)
-               ? EXPORT_SPACE
-               : EXPORT_MAX;
+    if (options->diff.by == DIFF_THREAD || diff_is_unknown(pair, EXPORT_MAX))
+        return EXPORT_SPACE;
+    bool is_any_held = is_held(options->shown, 0, pair->before, pair->before_count) ||
+                       is_held(options->shown, 1, pair->after, pair->after_count);
+    return is_any_held && !differs_at_peak(pair) ? EXPORT_SPACE : EXPORT_MAX;
 }
 
 void compare_print_text(const struct diff *diff, const struct compare_source sources[2],
