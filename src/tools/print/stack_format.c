@@ -178,8 +178,9 @@ static void print_function(const struct stack_format *format, const struct profi
     free(simple);
 }
 
-void stack_format_print_frame(const struct stack_format *format, uint32_t index, size_t columns,
-                              bool lines, bool module, FILE *out)
+/* `lines`: at how many the function stands in what is printed; 0: print none. */
+static void print_frame(const struct stack_format *format, uint32_t index, size_t columns,
+                        uint32_t lines, bool module, FILE *out)
 {
     const struct profile *profile = format->profile;
     const struct profile_frame *frame = &profile->frames[index];
@@ -191,16 +192,24 @@ void stack_format_print_frame(const struct stack_format *format, uint32_t index,
         return;
     }
     print_function(format, frame, columns, out);
-    if (lines && frame->source_file[0] != '\0') {
+    if (lines > 0 && frame->source_file[0] != '\0') {
         fputc(' ', out);
         char file[SOURCE_NAME_BYTES];
         format_print(out, source_base_name(frame->source_file, file), FORMAT_WORD_WIDTH);
         if (frame->line != 0)
             fprintf(out, ":%u", frame->line);
+        if (frame->line != 0 && lines > 1)
+            fprintf(out, " and %" PRIu32 " more line%s", lines - 1, lines == 2 ? "" : "s");
         module = module && !is_in_script(profile, frame);
     }
     if (module)
         print_module(out, profile, frame);
+}
+
+void stack_format_print_frame(const struct stack_format *format, uint32_t index, size_t columns,
+                              bool lines, bool module, FILE *out)
+{
+    print_frame(format, index, columns, lines ? 1 : 0, module, out);
 }
 
 /* --- rows --- */
@@ -223,14 +232,14 @@ static void end_piece(struct piece *piece)
 }
 
 static void make_piece(struct piece *piece, const struct stack_format *format, uint32_t callsite,
-                       size_t columns, bool line, bool module)
+                       size_t columns, uint32_t lines, bool module)
 {
     uint32_t frame = format->profile->callsites[callsite].frame;
-    bool lines =
-        line || format->lines ||
-        (format->python_lines && is_in_script(format->profile, &format->profile->frames[frame]));
+    if (format->lines ||
+        (format->python_lines && is_in_script(format->profile, &format->profile->frames[frame])))
+        lines = 1;
     rewind(piece->stream);
-    stack_format_print_frame(format, frame, columns, lines, module, piece->stream);
+    print_frame(format, frame, columns, lines, module, piece->stream);
     const struct profile_frame *frames = format->profile->frames, *of_run_time = NULL;
     if (module && format->run_time_frame != 0)
         of_run_time = &frames[format->run_time_frame - 1];
@@ -257,11 +266,11 @@ static bool put_caller(const struct piece *piece, size_t columns, size_t *used, 
 
 /* Make the piece for a step of a row: "f", or "(3 frames of libsqlite3)". */
 static void make_step(struct piece *piece, const struct stack_format *format,
-                      const struct folding_step *step, size_t columns, bool line)
+                      const struct folding_step *step, size_t columns, uint32_t lines)
 {
     const struct profile *profile = format->profile;
     if (step->nameless == 0) {
-        make_piece(piece, format, step->callsite, columns, line, false);
+        make_piece(piece, format, step->callsite, columns, lines, false);
         return;
     }
     const struct profile_frame *frame = &profile->frames[profile->callsites[step->callsite].frame];
@@ -289,9 +298,10 @@ void stack_format_print_row(const struct stack_format *format, uint32_t callsite
     struct piece piece = {0};
     piece.stream = xopen_memstream(&piece.text, &piece.length);
     folding_row_of(format->folding, format->profile, callsite, &row);
-    make_piece(&piece, format, row.steps[0].callsite, 0, format->own_line && row.own == 0, true);
+    make_piece(&piece, format, row.steps[0].callsite, 0, row.own == 0 ? format->own_lines : 0,
+               true);
     if (width > 0 && piece.columns > width) /* omit the module before shortening the name */
-        make_piece(&piece, &brief, row.steps[0].callsite, width, false, false);
+        make_piece(&piece, &brief, row.steps[0].callsite, width, 0, false);
     fputs(piece.text, out);
     used += piece.columns;
     uint32_t i = 1;
@@ -301,9 +311,9 @@ void stack_format_print_row(const struct stack_format *format, uint32_t callsite
         size_t room = width > used + reserved ? width - used - reserved : 1;
         room = room < CALLER_COLUMNS ? room : CALLER_COLUMNS;
         make_step(&piece, format, &row.steps[i], width > 0 ? room : 0,
-                  format->own_line && row.own == i);
+                  row.own == i ? format->own_lines : 0);
         if (width > 0 && piece.columns > room)
-            make_step(&piece, &brief, &row.steps[i], room, false);
+            make_step(&piece, &brief, &row.steps[i], room, 0);
         if (!put_caller(&piece, width > 0 ? room : SIZE_MAX, &used, out))
             break;
     }

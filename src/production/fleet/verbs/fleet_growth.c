@@ -74,7 +74,7 @@ static int print_text(const struct fleet_growth *growth, const struct fleet_requ
     const struct stack_format format = {
         .profile = growth->profile,
         .python_lines = true,
-        .own_line = true,
+        .own_lines = 1,
         .folding = request->report.all_frames ? NULL : &folding,
         .columns = stack_format_room(request->report.columns, 46),
         .line_columns = request->report.columns,

@@ -170,6 +170,7 @@ static int print(const struct request *request, const struct compare_source sour
     } else if (!request->json) {
         compare.shown = &stacks;
         compare.diff.as_shown = !compare.diff.lines && !compare.stacks;
+        compare.diff.stacks = compare.diff.as_shown && compare.diff.by == DIFF_CALLSITE;
         for (int i = 0; i < 2 && !request->all_frames; i++)
             compare.diff.foldings[i] = &stacks.foldings[i];
     }

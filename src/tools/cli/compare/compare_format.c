@@ -2,8 +2,12 @@
 /* Formats changes, their margins and call stacks. */
 #include "tools/cli/compare/compare_format.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 #include "profile/view.h"
 #include "tools/cli/options/profile_options.h"
+#include "tools/cli/report/row_stacks.h"
 #include "util/xmalloc.h"
 
 #define STACK_INDENT "              "
@@ -127,11 +131,50 @@ struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
     };
 }
 
-void compare_print_stack(const struct stack_format *format, uint32_t callsite, bool whole,
-                         FILE *out)
+/* List the row's stacks of the side that its name is taken from; of one process, what both dumps
+ * have is taken off. Return how many. */
+static size_t list_stacks(const struct compare_stacks *stacks, const struct diff_pair *pair,
+                          const struct diff_row *row, enum export_view view,
+                          struct row_stack *listed)
 {
-    stack_format_print_row(format, callsite, out);
-    fputc('\n', out);
+    const struct diff_stack *from = pair->stacks + row->stack_first;
+    size_t used = 0, count = 0;
+    for (size_t i = 0; i < row->stack_count; i++) {
+        double value = export_view_value(from[i].sample, view);
+        uint32_t callsite = from[i].sample->callsite;
+        if (stacks->profiles[from[i].side] != row->profile)
+            continue;
+        if (used == 0 || listed[used - 1].callsite != callsite)
+            listed[used++] = (struct row_stack){.callsite = callsite};
+        listed[used - 1].rank += pair->same_process && from[i].side == 0 ? -value : value;
+    }
+    for (size_t i = 0; i < used; i++) {
+        listed[i].rank = fabs(listed[i].rank);
+        if (listed[i].rank > 0)
+            listed[count++] = listed[i];
+    }
+    return count;
+}
+
+void compare_print_row(const struct compare_stacks *stacks, const struct diff_pair *pair,
+                       const struct diff_row *row, enum export_view view, bool whole,
+                       size_t figures, FILE *out)
+{
+    const struct stack_format format = compare_stacks_format(stacks, row->profile, figures);
+    struct row_stack *listed = xcalloc(row->stack_count + 1, sizeof(*listed));
+    size_t count = row->stack_count > 0 ? list_stacks(stacks, pair, row, view, listed) : 0;
+    uint32_t callsite = row->callsite;
+    if (count > 0) {
+        size_t heaviest = 0;
+        for (size_t i = 1; i < count; i++)
+            heaviest = listed[i].rank > listed[heaviest].rank ? i : heaviest;
+        callsite = listed[heaviest].callsite;
+        row_stacks_print(&format, callsite, listed, count, out);
+    } else {
+        stack_format_print_row(&format, callsite, out);
+        fputc('\n', out);
+    }
     if (whole)
-        stack_format_print_stack(format, callsite, 0, STACK_INDENT, out);
+        stack_format_print_stack(&format, callsite, 0, STACK_INDENT, out);
+    free(listed);
 }

@@ -42,9 +42,11 @@ void compare_stacks_clear(struct compare_stacks *stacks);
 /* Return the format for rows of a profile, after the given number of columns for figures. */
 struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
                                           const struct profile *profile, size_t figures);
-/* Print a row and, with `whole`, its stack below it. */
-void compare_print_stack(const struct stack_format *format, uint32_t callsite, bool whole,
-                         FILE *out);
+/* Print a row by callsite as a report does, after `figures` columns, by the stacks that the pair
+ * has of it; the heaviest in the view is the first. With `whole`, its stack follows below. */
+void compare_print_row(const struct compare_stacks *stacks, const struct diff_pair *pair,
+                       const struct diff_row *row, enum export_view view, bool whole,
+                       size_t figures, FILE *out);
 
 /* Print a line about what the filter left out of both sides. Without a filter print nothing. */
 void compare_print_filter(FILE *out, const char *filter, const struct diff_pair *pair,

@@ -38,13 +38,13 @@ static void print_name(const struct page *page, const struct diff_row *row)
     static const char *const nothing[] = {
         [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
     enum diff_by by = page->options->diff.by;
-    struct stack_format format;
-    if (by == DIFF_CALLSITE || by == DIFF_FUNCTION)
-        format = compare_stacks_format(page->options->shown, row->profile, FIGURES_COLUMNS);
     if (by == DIFF_CALLSITE) {
-        compare_print_stack(&format, row->callsite, page->options->stacks, page->out);
+        compare_print_row(page->options->shown, page->pair, row, page->view, page->options->stacks,
+                          FIGURES_COLUMNS, page->out);
         return;
     } else if (by == DIFF_FUNCTION) {
+        const struct stack_format format =
+            compare_stacks_format(page->options->shown, row->profile, FIGURES_COLUMNS);
         stack_format_print_frame(&format, row->frame, format.columns, format.lines, true,
                                  page->out);
     } else if (by == DIFF_MODULE) {

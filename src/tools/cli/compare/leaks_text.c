@@ -83,9 +83,8 @@ static void print_stacks(const struct page *page, const struct diff_row *row)
             stack_format_print_stack(&format, stacks.stacks[0].callsite, 0, ENTRY_INDENT,
                                      page->out);
     } else {
-        struct stack_format format =
-            compare_stacks_format(&page->leaks->stacks, row->profile, FIGURES_COLUMNS);
-        compare_print_stack(&format, row->callsite, whole, page->out);
+        compare_print_row(&page->leaks->stacks, page->heap->pair, row, EXPORT_SPACE, whole,
+                          FIGURES_COLUMNS, page->out);
     }
     free(stacks.stacks);
 }

@@ -36,6 +36,7 @@ static struct diff *compare(const struct oom_death *death, const struct oom_heap
         .pairing = DIFF_PAIR_PIDS,
         .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
         .as_shown = true,
+        .stacks = true,
         .foldings = {folding, folding},
     };
     return xmalloc_made(diff_new(&early, &late, &options));

@@ -66,9 +66,8 @@ static void print_row(const struct oom_death *death, const struct diff_pair *pai
             grown && row->marks[EXPORT_SPACE] && !pair->exact ? '*' : ' ',
             format_width(&size_margin, 19), size_margin.bytes, format_width(&calls, 11),
             calls.bytes, format_width(&count_margin, 17), count_margin.bytes);
-    struct stack_format format =
-        compare_stacks_format(&death->stacks, row->profile, FIGURES_COLUMNS);
-    compare_print_stack(&format, row->callsite, options->stacks, out);
+    compare_print_row(&death->stacks, pair, row, EXPORT_SPACE, options->stacks, FIGURES_COLUMNS,
+                      out);
 }
 
 static void print_list(const struct oom_death *death, const struct diff *diff,

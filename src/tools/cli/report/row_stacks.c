@@ -14,6 +14,7 @@
 
 #define PARTS_SHOWN 2u   /* callers with their share; the others are counted */
 #define STACKS_MAX 4096u /* of a row: the parts of more are not looked for */
+#define LINES_MAX 64u    /* of a function in a row: more tell nobody where to look */
 #define NAME_COLUMNS 40
 #define PARTS_ROOM 20u /* columns that a row keeps for its function beside where stacks part */
 
@@ -22,22 +23,34 @@ static const struct profile_frame *frame_at(const struct profile *profile, uint3
     return &profile->frames[profile->callsites[callsite].frame];
 }
 
-bool row_stacks_have_one_line(const struct folding *folding, const struct profile *profile,
-                              const struct row_stack *stacks, size_t count)
+struct line {
+    const char *file;
+    uint32_t number;
+};
+
+uint32_t row_stacks_lines(const struct folding *folding, const struct profile *profile,
+                          const struct row_stack *stacks, size_t count)
 {
-    const struct profile_frame *first = NULL;
+    struct line known[LINES_MAX];
+    uint32_t used = 0;
     struct folding_row row;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && count <= STACKS_MAX; i++) {
         folding_row_of(folding, profile, stacks[i].callsite, &row);
         if (row.own == PROFILE_NONE)
-            return false;
+            return 0;
         const struct profile_frame *frame = frame_at(profile, row.steps[row.own].callsite);
-        if (first == NULL)
-            first = frame;
-        if (frame->source_file != first->source_file || frame->line != first->line)
-            return false;
+        if (frame->line == 0)
+            return 0;
+        uint32_t at = 0;
+        while (at < used &&
+               (known[at].number != frame->line || strcmp(known[at].file, frame->source_file) != 0))
+            at++;
+        if (at == LINES_MAX)
+            return 0;
+        if (at == used)
+            known[used++] = (struct line){frame->source_file, frame->line};
     }
-    return first != NULL && first->line != 0;
+    return used;
 }
 
 /* --- functions of run times --- */
@@ -194,7 +207,7 @@ void row_stacks_print(const struct stack_format *format, uint32_t callsite,
     xclose_memstream(text);
     uint32_t run_time = row_stacks_run_time(folding, profile, stacks, count);
     to.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
-    to.own_line = row_stacks_have_one_line(folding, profile, stacks, count);
+    to.own_lines = row_stacks_lines(folding, profile, stacks, count);
     size_t used = parting ? utf8_count(parts) + 3 : 0;
     if (format->columns > 0 && used > 0) {
         parting = used + PARTS_ROOM <= format->columns;

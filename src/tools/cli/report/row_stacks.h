@@ -17,9 +17,10 @@ struct row_stack {
     const struct profile_sample *sample; /* in a row of one dump */
 };
 
-/* Return whether all have one line in the row's first function of the program. */
-bool row_stacks_have_one_line(const struct folding *folding, const struct profile *profile,
-                              const struct row_stack *stacks, size_t count);
+/* Return at how many lines the row's first function of the program stands in them. 0: unknown, for
+ * one of them, or too many. */
+uint32_t row_stacks_lines(const struct folding *folding, const struct profile *profile,
+                          const struct row_stack *stacks, size_t count);
 
 /* Return the frame of the function of the run time that most of the row's memory is for
  * (folding_run_time()), or PROFILE_NONE. */
@@ -32,8 +33,8 @@ bool row_stacks_print_parts(const struct folding *folding, const struct profile 
                             const struct row_stack *stacks, size_t count, FILE *out);
 
 /* Print a row's function and its callers, and end the line. If it adds up several stacks, its last
- * callers are those at which they part. Its source line is shown if it is that of them all.
- * `callsite`: of the heaviest stack. */
+ * callers are those at which they part, and its source line is that of the heaviest, whose callsite
+ * is `callsite`, with the number of the others. */
 void row_stacks_print(const struct stack_format *format, uint32_t callsite,
                       const struct row_stack *stacks, size_t count, FILE *out);
 
