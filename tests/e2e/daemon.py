@@ -92,7 +92,7 @@ class Daemon:
 class Commanded:
     """A preloaded program that obeys commands."""
 
-    def __init__(self, environment, name=None, directory=None, preload=True, user=None):
+    def __init__(self, environment, name=None, directory=None, preload=True, user=None, before=None):
         path = program("commanded")
         if name:
             copy = os.path.join(directory, name)
@@ -101,7 +101,7 @@ class Commanded:
             path = copy
         environment = {**environment, **({"LD_PRELOAD": LIBRARY} if preload else {})}
         self.process = subprocess.Popen(
-            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0,
+            [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, bufsize=0, preexec_fn=before,
             **(as_user(user) if user is not None else {})
         )
         self.pid = self.process.pid
@@ -1318,60 +1318,69 @@ def test_forged_pid():
         victim.end()
 
 
-# Says hello beside its client and leaves the ring that it gets, as a process does that has stopped waiting for it.
-# Then obeys commands: "wake" allocates, "hold" keeps 40 blocks of 1000 bytes.
-LATE = """
-import ctypes, os, socket, sys
-sys.path.insert(0, os.environ["TESTS"])
-import harness
-libc, kept = ctypes.CDLL(None), []
-libc.malloc.restype = ctypes.c_void_p
-def malloc(size):
-    return libc.malloc(ctypes.c_size_t(size))
-print("ready", flush=True)
-for line in sys.stdin:
-    if line == "hello\\n":
+def connected_program(daemon, name, directory):
+    """Start a program that obeys commands, with the library preloaded. Return it with a connection to the daemon whose peer
+    is its process, and of which it knows nothing: what is said there is said by it, and its client gets no answer."""
+    ours, theirs = socket.socketpair()
+
+    def connect():
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        peer.connect(os.environ["HEAPPROFD_RUN_DIR"] + "/socket")
-        peer.send(harness.hello(os.getpid(), os.getpid(), b"libc.so.6", origin=3))
-        reply, descriptors, _, _ = socket.recv_fds(peer, 256, 1)
-        print(len(descriptors), flush=True)
-        continue
-    kept += [malloc(100123) for _ in range(40 if line == "hold\\n" else 1)]
-    print("done", flush=True)
-"""
+        peer.connect(os.path.join(daemon.environment["HEAPPROFD_RUN_DIR"], "socket"))
+        socket.send_fds(theirs, [b"x"], [peer.fileno()])
+
+    program_of = Commanded(daemon.environment, name, directory, before=connect)
+    _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+    ours.close()
+    theirs.close()
+    return program_of, socket.socket(fileno=descriptors[0])
+
+
+def answered_too_late(daemon, directory, *more):
+    """Return a program that got a ring and has not accepted it, and the session of it and of more processes. The daemon
+    ends a connection that is silent for a second: on a busy machine this takes several programs."""
+    for number in range(50):
+        process, peer = connected_program(daemon, own_name("late"), directory)
+        pids = ",".join(str(pid) for pid in (process.pid, *more))
+        session = Session(daemon, os.path.join(directory, f"late{number}"), "-p", pids, "-c", "500")
+        wait_for("the session", lambda: daemon.status()["sessions"])
+        # Its client allocates nothing meanwhile, so it asks for nothing.
+        with peer, contextlib.suppress(OSError):
+            peer.send(harness.hello(process.pid, process.pid, b"libc.so.6", origin=3))
+            for descriptor in socket.recv_fds(peer, 256, 1)[1]:
+                os.close(descriptor)
+                return process, session
+        session.end()
+        process.end()
+    raise RuntimeError("50 programs got no ring")
 
 
 def test_late_answer():
-    """A process that our answer reached too late is invited again, and profiled from then on."""
+    """A process that our answer reached too late is invited again, and profiled from then on. Its profile is one."""
     with scene() as (daemon, directory):
-        environment = {**daemon.environment, "LD_PRELOAD": LIBRARY, "TESTS": os.path.dirname(os.path.abspath(__file__))}
-        process = subprocess.Popen(["/usr/bin/python3", "-c", LATE], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process, session = answered_too_late(daemon, directory)
+        check(process.pid not in daemon.profiled_pids(), "the daemon takes it for profiled")
+        joined(daemon, process)
+        process.tell("hold 10 1000")
+        check(session.end() == 0, f"the session: {session.stderr}")
+        heaps = [heap for heap in session.report()["heaps"] if heap["pid"] == process.pid]
+        check(len(heaps) == 1, f"{len(heaps)} profiles of one process")
+        check_figure(heaps[0], "hold_block", "space", 10000)
+        check("in vain" not in heaps[0]["remark"], heaps[0]["remark"])
+        process.end()
 
-        def tell(line, answer):
-            process.stdin.write(line.encode() + b"\n")
-            process.stdin.flush()
-            got = process.stdout.readline().decode().strip()
-            check(got == answer, f"{line}: {got!r}, not {answer!r}")
 
-        def profiled():
-            tell("wake", "done")
-            return process.pid in daemon.profiled_pids()
-
-        check(process.stdout.readline() == b"ready\n", "it did not begin")
-        session = Session(daemon, os.path.join(directory, "o"), "-p", str(process.pid))
-        wait_for("the program joining", profiled)
-        tell("hello", "1")
-        wait_for("the daemon noticing", lambda: process.pid not in daemon.profiled_pids())
-        wait_for("the program joining again", profiled)
-        tell("hold", "done")
+def test_never_accepted():
+    """A process that never accepts its ring has a profile that says so, also if it ends before the session."""
+    with scene() as (daemon, directory):
+        other = Commanded(daemon.environment)
+        late, session = answered_too_late(daemon, directory, other.pid)
+        joined(daemon, other)
+        late.process.kill()
+        late.process.wait()
         session.end()
-        process.stdin.close()
-        check(process.wait(PATIENCE) == 0, "its status")
-        report = session.report()
-        held = [site for heap in report["heaps"] if heap["pid"] == process.pid for site in heap["callsites"]]
-        live = sum(site["space"]["estimate"] for site in held)
-        check(live >= 40 * 100123, f"{live} bytes live, 40 blocks of 100,123 bytes were held")
+        heap = heap_of(session.report(), late.pid)
+        check(heap is not None and "in vain" in heap["remark"], f"its profile: {heap and heap['remark']}")
+        other.end()
 
 
 def process_with_pid(pid, arguments, environment):

@@ -328,7 +328,7 @@ static enum discovery_state examine(struct server *server, const struct process_
         return DISCOVERY_NOT_WANTED;
     }
     if (target != NULL && target->exec != TARGET_EXEC_AWAY)
-        return DISCOVERY_DONE;
+        return target_is_awaited(target) ? DISCOVERY_AWAITED : DISCOVERY_DONE;
     /* Check this first: the owner must learn nothing else about other users' processes. */
     if (!session->of_command && session_may_profile(session, info, &error) < 0) {
         explain_forbidden(session, info, error.message);

@@ -3,6 +3,7 @@
 #include "recorder/server/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -185,6 +186,13 @@ static void enter(struct server *server)
         server_watch(server, pidfd);
 }
 
+/* Return whether the peer has closed its side, since it waits no longer. */
+static bool has_left(int fd)
+{
+    struct pollfd polled = {.fd = fd};
+    return poll(&polled, 1, 0) == 1 && (polled.revents & POLLHUP) != 0;
+}
+
 static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
                         const struct handshake_hello *hello, struct handshake_reply *reply,
                         int *memfd)
@@ -200,7 +208,7 @@ static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
     *reply = (struct handshake_reply){
         .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .verdict = HANDSHAKE_NOT_A_TARGET};
     /* It may have passed its connection on and ended. Its pid may be another process's then. */
-    if (!access_peer_lives(fd))
+    if (!access_peer_lives(fd) || has_left(fd))
         code = -ESRCH;
     else if (session != NULL)
         code = session_hello(session, &info, uid, hello, reply, memfd);
@@ -315,7 +323,6 @@ static uint64_t do_due_of(struct server *server, struct session *session, uint64
         session_check_guardrails(session);
         if (!session->of_command) {
             discovery_new(server);
-            discovery_await_again(server, now_ms);
             if (session->over == SESSION_GOES_ON && discovery_is_done(session))
                 session->over = SESSION_OVER_ENDED;
         }

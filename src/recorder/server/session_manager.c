@@ -62,6 +62,14 @@ static void announce(struct session_manager *manager)
     run_directory_announce(&manager->directory, session != NULL && discovery_wants_new(session));
 }
 
+/* Return whether an awaited process has not joined yet, or has stopped waiting for our answer. */
+static bool is_missing(const struct session *session, const struct discovery_entry *entry,
+                       uint64_t now_ms)
+{
+    const struct target *target = session_find(session, entry->pid);
+    return target == NULL || target->exec == TARGET_EXEC_AWAY || target_is_late(target, now_ms);
+}
+
 size_t session_manager_awaited(struct session_manager *manager, struct invited *awaited, size_t max)
 {
     size_t count = 0;
@@ -70,7 +78,7 @@ size_t session_manager_awaited(struct session_manager *manager, struct invited *
     for (size_t i = 0; session != NULL && i < session->discovery.count; i++) {
         struct discovery_entry *entry = &session->discovery.entries[i];
         if (entry->state == DISCOVERY_AWAITED && count < max &&
-            !session_profiles(session, entry->pid) && discovery_invites(entry, now_ms))
+            is_missing(session, entry, now_ms) && discovery_invites(entry, now_ms))
             awaited[count++] = entry->invited;
     }
     return count;

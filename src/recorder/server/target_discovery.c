@@ -37,11 +37,6 @@
  * dead after 2 s. */
 #define ORPHAN_CHECKS_MAX 5
 
-/* A process that has not accepted its ring by now waits no longer. Each answer that comes too late
- * has cost it the time that it waited. */
-#define LATE_MS (HANDSHAKE_TIMEOUT_MS + 1000)
-#define LATE_ANSWERS_MAX 3
-
 /* Further new processes between two scans are left to the next scan. */
 #define ENTRIES_MAX (1u << 16)
 
@@ -392,26 +387,6 @@ bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms)
     return entry->is_invited;
 }
 
-void discovery_await_again(struct server *server, uint64_t now_ms)
-{
-    struct session *session = server->session;
-    struct discovery_list *list = &session->discovery;
-    for (size_t i = session->target_count; i-- > 0;) {
-        struct target *target = session->targets[i];
-        if (!target_is_awaited(target) || now_ms < target->start_ms + LATE_MS ||
-            target_is_dead(target))
-            continue;
-        size_t place = place_of(list, target->info.pid);
-        if (!is_known_at(list, place, target->info.pid))
-            continue;
-        struct discovery_entry *entry = &list->entries[place];
-        if (entry->state != DISCOVERY_AWAITED || entry->late_answers == LATE_ANSWERS_MAX)
-            continue;
-        entry->late_answers++;
-        session_forget_awaited(session, target);
-    }
-}
-
 bool discovery_wants_new(const struct session *session)
 {
     const struct heap_config *config = session->config;
@@ -504,9 +479,6 @@ static const char *explain_entry(const struct discovery_entry *entry)
 {
     switch (entry->state) {
     case DISCOVERY_AWAITED:
-        if (entry->late_answers > 0)
-            return "The profiler's answer came too late for it: the machine was overloaded, or the "
-                   "profiler was stopped. It was invited again, and did not join.";
         return "This process has the profiling library preloaded, or is linked to it, and did not "
                "join: it allocated nothing since, or has restricted its own system calls "
                "(seccomp), or it looks for the daemon in another run directory "

@@ -20,10 +20,6 @@ void discovery_running(struct server *server);
  * second, since the process may begin another program. */
 bool discovery_invites(struct discovery_entry *entry, uint64_t now_ms);
 
-/* Forget processes that our answer reached too late, so that they are invited again. Call it ten
- * times a second. */
-void discovery_await_again(struct server *server, uint64_t now_ms);
-
 /* Return whether the session wants processes from their start. */
 bool discovery_wants_new(const struct session *session);
 

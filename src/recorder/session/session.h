@@ -72,7 +72,6 @@ struct discovery_list {
         uint64_t invited_ms;    /* when `invited` was last read; 0: not yet */
         bool is_invited;        /* that read succeeded */
         unsigned invitations;   /* number of times that it succeeded */
-        unsigned late_answers;  /* number of times that it had stopped waiting for ours */
     } * entries;
     size_t count, capacity, pending;
     uint64_t due_ms;        /* nothing pending is due before this time */
@@ -240,9 +239,6 @@ void session_handle_execs(struct session *session, void (*found)(void *context, 
 
 /* Room for the name of another session, for users: "number 5123456 of process 812". */
 #define SESSION_NAME_BYTES 64
-
-/* Forget a target that has not accepted its ring. If it does so now after all, it leaves again. */
-void session_forget_awaited(struct session *session, struct target *target);
 
 /* Note in the trace that a process belongs to another session, if this one wants it too. `whose`
  * names the other session. */

@@ -116,6 +116,15 @@ static int open_process(pid_t pid, struct error *error)
     return error_set(error, code, "cannot watch process %d: %s", (int)pid, strerror(-code));
 }
 
+static void ask_interval(const struct session *session, struct target *target)
+{
+    /* At 1 every allocation is wanted. */
+    if (session->config->start_sampling_interval_bytes == 1)
+        target_ask_interval(target, 1);
+    else if (session->config->start_sampling_interval_bytes > 0)
+        target_ask_interval(target, start_interval(session, target));
+}
+
 /* Add a target. Takes ownership of what `info` points to. Return NULL with a message. */
 static struct target *add_target(struct session *session, struct process_info *info,
                                  const char *ring_name, int *memfd, struct error *error)
@@ -146,11 +155,7 @@ static struct target *add_target(struct session *session, struct process_info *i
     const struct target_rule *rule =
         target_choice_find(&session->config->target_rules, &target->info);
     snprintf(target->rule, sizeof(target->rule), "%s", rule != NULL ? rule->name : "");
-    /* At 1 every allocation is wanted. */
-    if (session->config->start_sampling_interval_bytes == 1)
-        target_ask_interval(target, 1);
-    else if (session->config->start_sampling_interval_bytes > 0)
-        target_ask_interval(target, start_interval(session, target));
+    ask_interval(session, target);
     if (session->config->context_slices && target_slice(target, session->writer) < 0) {
         error_set(error, -ENOMEM, "there was no memory for one more process");
         target_close(target);
@@ -423,6 +428,20 @@ static int join(struct session *session, struct process_info *info, struct targe
     return 1;
 }
 
+/* The process has stopped waiting for our last answer, and asks again. Return as session_hello().
+ */
+static int answer_again(struct session *session, struct process_info *info, struct target *target,
+                        struct handshake_reply *reply, int *memfd)
+{
+    bool is_given = target_renew_ring(target, RING_MEMFD_NAME, session->ring_bytes, memfd) == 0;
+    if (is_given) {
+        ask_interval(session, target);
+        process_info_clear(info);
+    }
+    fill_reply(session, is_given ? target : NULL, reply);
+    return is_given;
+}
+
 int session_hello(struct session *session, struct process_info *info, uid_t uid,
                   const struct handshake_hello *hello, struct handshake_reply *reply, int *memfd)
 {
@@ -445,6 +464,9 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         fill_reply(session, NULL, reply);
         return 0;
     }
+    if (old != NULL && target_is_awaited(old) && hello->origin != HANDSHAKE_FORK &&
+        !target_has_exec(old))
+        return answer_again(session, info, old, reply, memfd);
     if (hello->origin == HANDSHAKE_FORK)
         note_heard_child(session, info);
     if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {
@@ -457,18 +479,6 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         return 0;
     }
     return join(session, info, old, hello, reply, memfd);
-}
-
-void session_forget_awaited(struct session *session, struct target *target)
-{
-    struct target_end end = {.running = true, .final = true, .exit_status = -1};
-    bool is_dumped = target->last_dump_ns != 0;
-    ring_reader_stop(&target->reader);
-    session->profiled--;
-    if (is_dumped) /* without its last dump the heap would seem to have been cut off */
-        session_end_target(session, target, &end);
-    else
-        session_remove_target(session, target);
 }
 
 void session_end_replaced(struct session *session, const struct process_info *info)

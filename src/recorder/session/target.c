@@ -25,11 +25,22 @@
 #define CHANGING_TITLE_MS 2000u
 #define TITLE_PERIOD_MS 1000u
 #define YOUNG_MS 30000u
+/* A process that has not accepted its ring by now waits no longer. */
+#define LATE_MS (HANDSHAKE_TIMEOUT_MS + 1000)
+#define LATE_ANSWERS_MAX 3
+
+static void begin_ring(struct target *target)
+{
+    struct ring_heaps rules;
+    heap_rules_fill(&rules, target->config);
+    ring_reader_set_heaps(&target->reader, &rules);
+    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    target->answered_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
+}
 
 struct target *target_open(struct process_info *info, int pidfd, const char *ring_name,
                            uint64_t data_bytes, const struct heap_config *config, int *memfd)
 {
-    struct ring_heaps rules;
     struct target *target = calloc(1, sizeof(*target));
     if (target == NULL) {
         process_info_clear(info);
@@ -57,9 +68,7 @@ struct target *target_open(struct process_info *info, int pidfd, const char *rin
     }
     target->finisher = walk_finisher_open(info->pid);
     ledger_finish_walks(target->ledger, target->finisher);
-    heap_rules_fill(&rules, config);
-    ring_reader_set_heaps(&target->reader, &rules);
-    ring_reader_beat(&target->reader, clock_read_ms(CLOCK_MONOTONIC));
+    begin_ring(target);
     return target;
 }
 
@@ -361,6 +370,27 @@ bool target_is_dead(const struct target *target)
 bool target_is_awaited(const struct target *target)
 {
     return target->has_ring && !target->was_attached && ring_reader_is_awaited(&target->reader);
+}
+
+bool target_is_late(const struct target *target, uint64_t now_ms)
+{
+    return target_is_awaited(target) && now_ms >= target->answered_ms + LATE_MS &&
+           target->late_answers < LATE_ANSWERS_MAX;
+}
+
+int target_renew_ring(struct target *target, const char *name, uint64_t data_bytes, int *memfd)
+{
+    struct ring_reader fresh = {0};
+    int code = ring_reader_open(&fresh, name, data_bytes, memfd);
+    if (code < 0)
+        return code;
+    fresh.process = target->reader.process;
+    ring_reader_stop(&target->reader);
+    ring_reader_close(&target->reader);
+    target->reader = fresh;
+    target->late_answers++;
+    begin_ring(target);
+    return 0;
 }
 
 bool target_has_exec(const struct target *target)

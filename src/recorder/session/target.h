@@ -48,6 +48,8 @@ struct target {
     struct process_info info;
     const struct heap_config *config;
     uint64_t start_ms;            /* CLOCK_MONOTONIC_COARSE */
+    uint64_t answered_ms;         /* the same; when it got its ring */
+    unsigned late_answers;        /* rings that it did not accept, before the present one */
     int64_t clock_ahead_ms;       /* that of the process, of ours */
     struct process_rights rights; /* as in struct target_mapping */
     size_t modules_prepared;      /* see dump_files_prepare() */
@@ -249,6 +251,14 @@ bool target_is_dead(const struct target *target);
 
 /* Return whether the process has not accepted its ring yet: our reply may have come too late. */
 bool target_is_awaited(const struct target *target);
+
+/* Return whether it waits for it no longer, and is to be invited again: a few times, since each
+ * answer that comes too late has cost it the time that it waited. */
+bool target_is_late(const struct target *target, uint64_t now_ms);
+
+/* Replace the ring that the process did not accept by a new one. Return 0, or a negative errno; the
+ * old one stays then. */
+int target_renew_ring(struct target *target, const char *name, uint64_t data_bytes, int *memfd);
 
 /* Return whether the process runs another program than the profiled one. */
 bool target_has_exec(const struct target *target);

@@ -112,6 +112,8 @@ static int start_remote(int fd, int signals, const struct session_run_options *o
     for (bool over = false; *id == 0 && !over;) {
         wait_for_reply(fd, signals, &asked);
         Heapprofd__ControlReply *reply = daemon_receive(fd, error);
+        if (reply == NULL && asked)
+            return error_set(error, -EINTR, "interrupted before the session began");
         if (reply == NULL)
             return error->code;
         over = take_reply(reply, options, result);
@@ -319,6 +321,11 @@ int session_run(const struct session_run_options *options, struct session_run_re
         poll(NULL, 0, TRIES_PERIOD_MS);
         code = run_in_daemon(signals, options, result, error);
     }
+    if (code == -ENOTCONN)
+        fputs("heap_profile: what serves sessions here has ended the connection without an "
+              "answer; profiling without it, which reaches no program that has the library "
+              "preloaded\n",
+              stderr);
     if (code == -ENOENT || code == -ENOTCONN)
         code = run_local(signals, options, result, error);
     end_signals_restore(!result->processes_ended);
