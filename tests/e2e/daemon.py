@@ -1622,8 +1622,8 @@ def steps_seen(heap):
 
 
 def test_newcomers_by_exec_events():
-    """Programs are attached to moments after their exec, which scans of /proc would miss. Each makes 100 steps more
-    once it is attached to: on a busy machine it would else end before."""
+    """Programs are attached to moments after their exec. Each makes 100 steps more once it is attached to: on a busy
+    machine it would else end before."""
     with scene() as (daemon, directory):
         if not daemon.status()["told_of_newcomers"]:
             harness.skip("the kernel does not report new processes")
