@@ -190,6 +190,8 @@ def test_first_view(directory):
     for arguments in (("--view", "space"), ("--by", "thread")):
         text = diff_text(*arguments, sides["small"], sides["large"])
         check("What grew" not in text and "no difference in bytes live by" in text, f"{arguments}: {text}")
+    text = diff_text(sides["small"] + "@1", sides["small"] + "@last")
+    check("\nno difference\nboth are the only dump of the profile: record with -c 1s " in text, text)
     text = diff_text(sides["rest"], sides["rest_large"])
     check(re.search(r"\nWhat grew: bytes live at the heap's peak\n.*\n +\+200 kB .*hold_block", text), text)
     text = diff_text(sides["small"], sides["kept"])

@@ -341,7 +341,10 @@ def test_usage(directory):
     check(done.status == 1 and b"no latest profile" in done.stderr, f"{done}")
     done = run([TOOL, "host", "-i", "1", "-q", "--", program("added_leak"), "1"], env={"TMPDIR": directory})
     done = run([TOOL, "leaks"], env={"TMPDIR": directory})
-    check(done.status == 0 and b"potential leak" in done.stdout, f"{done}")
+    # What was live at the end of so short a run is the answer, not that nothing was found.
+    text = done.stdout.decode()
+    check(done.status == 0 and re.search(r"\n  libc\.malloc: \S+ \S?B was never freed, of \d+ callsites?; in .* growth cannot be told from "
+                                         r"what a program sets up as it begins, from 5\.00 s on it can\.\n", text), text)
 
 
 def test_programs(directory):
@@ -482,7 +485,7 @@ def test_cache(directory):
     path = os.path.join(directory, "o")
     check(f" leaks {path} " in session.stderr, f"what the session printed: {session.stderr}")
     first = next((line for line in session.stderr.split("\n") if line.startswith("  ")), "")
-    check(re.match(r"  read_request \[serving\] grows.*, .* a second, to .* \(leaks\)\.$", first), f"the first sentence: {first!r}")
+    check(re.match(r"  read_request \[serving\] grows.*, .* a second, to .* \(leaks has all\)\.$", first), f"the first sentence: {first!r}")
     (process,) = leaks_json(path)["processes"]
     heap = next(heap for heap in process["heaps"] if heap["heap"] == "libc.malloc")
     entries_of = names_of(heap)

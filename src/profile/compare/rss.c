@@ -348,8 +348,10 @@ static const struct runtime *runtime_of(const struct rss_moment *moment)
         {"java", "Java's heap and other mappings",
          "jcmd PID GC.class_histogram; with -XX:NativeMemoryTracking=summary, jcmd PID "
          "VM.native_memory"},
-        {"php", "Zend's heap and other mappings", "USE_ZEND_ALLOC=0 in its environment"},
-        {"php-fpm", "Zend's heap and other mappings", "USE_ZEND_ALLOC=0 in its environment"},
+        {"php", "Zend's heap and other mappings",
+         "with USE_ZEND_ALLOC=0 in its environment the heap has it"},
+        {"php-fpm", "Zend's heap and other mappings",
+         "with USE_ZEND_ALLOC=0 in its environment the heap has it"},
         {"ruby", "Ruby's objects and other mappings", "Ruby's ObjectSpace"},
         {"python", "Python's objects and other mappings",
          "--heaps libc.malloc," HEAP_CONFIG_PYTHON},

@@ -10,12 +10,11 @@
 #include "profile/rollup.h"
 
 #define LEVEL 0.01
-#define RATIO_LEAST 0.125  /* of old blocks to young ones: less is none */
-#define FREED_PART 0.1     /* less is hardly anything */
-#define FREED_MOST 0.5     /* more is most of it */
-#define SLICES_LEAST 3u    /* of each part: fewer are too short to compare */
-#define TIME_LEAST_MS 5000 /* until then a program sets itself up, and every profile grows */
-#define COUNT_MOST 1e6     /* of samples that are compared: more decide nothing, and take long */
+#define RATIO_LEAST 0.125 /* of old blocks to young ones: less is none */
+#define FREED_PART 0.1    /* less is hardly anything */
+#define FREED_MOST 0.5    /* more is most of it */
+#define SLICES_LEAST 3u   /* of each part: fewer are too short to compare */
+#define COUNT_MOST 1e6    /* of samples that are compared: more decide nothing, and take long */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1
@@ -188,7 +187,7 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     row->oldest_ms = fmax((double)end_ms - (double)times->oldest_ms, 0);
     row->median_ms = median_of(times, end_ms);
     row->kind = TURNOVER_UNCLEAR;
-    if (parts.width == 0 || end_ms < TIME_LEAST_MS)
+    if (parts.width == 0 || end_ms < TURNOVER_TIME_LEAST_MS)
         return;
     /* Blocks that all live as long as each other are never older than that. */
     bool is_cut_off =
@@ -225,7 +224,9 @@ static bool has_times(const struct profile_dump *dump)
 uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump)
 {
     uint64_t time_ms = profiled_ms(profile, dump);
-    return time_ms > 0 && time_ms < TIME_LEAST_MS && has_times(dump->dump) ? TIME_LEAST_MS : 0;
+    return time_ms > 0 && time_ms < TURNOVER_TIME_LEAST_MS && has_times(dump->dump)
+               ? TURNOVER_TIME_LEAST_MS
+               : 0;
 }
 
 bool turnover_can_judge(const struct profile *profile, const struct export_dump *dump)

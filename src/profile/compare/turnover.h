@@ -65,6 +65,9 @@ struct turnover {
 struct turnover turnover_of(const struct turnover_facts *facts, const struct profile *profile,
                             const struct export_dump *dump, bool known);
 
+/* Until then a program sets itself up, and every profile grows. */
+#define TURNOVER_TIME_LEAST_MS 5000
+
 /* If the profile is only too short at the dump to tell what grows, return the time that it needs.
  * Else return 0. */
 uint64_t turnover_lacks_ms(const struct profile *profile, const struct export_dump *dump);

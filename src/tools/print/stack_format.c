@@ -162,6 +162,8 @@ static void print_module(FILE *out, const struct profile *profile,
     else if (*kind != '\0')
         path = kind;
     const char *name = base_name(path);
+    if (strcmp(name, frame->name) == 0) /* Ruby's "<internal:gem_prelude>" */
+        return;
     bool has_brackets = *name == '[';
     fputs(has_brackets ? " " : " [", out);
     format_print(out, name, FORMAT_WORD_WIDTH);

@@ -360,7 +360,7 @@ static void print_grower(const struct writer *writer)
         fputs(", to ", writer->out);
         print_bytes(writer, grower->live.bytes,
                     margin_of_figure(&grower->live, false, writer->heap, writer->dump));
-        fputs(" (" MARK "leaks" MARK ").\n", writer->out);
+        fputs(" (" MARK "leaks" MARK " has all).\n", writer->out);
     }
     free(growers.items);
     free(growers.turnovers);

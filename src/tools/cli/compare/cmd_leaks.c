@@ -218,8 +218,8 @@ static void tell_moment(const struct compare_source *source)
     if (lost != NULL)
         format_printf(stderr,
                       "heap_profile: %s: the program had freed most of its memory at its end, and "
-                      "no dump before has it: -c 1s takes one each second, and heap_profile report "
-                      "--view max shows the peak\n",
+                      "there is no dump of before: record with -c 1s for one each second; "
+                      "heap_profile report --view max shows the peak\n",
                       source->argument);
 }
 

@@ -226,6 +226,20 @@ static void print_head(const struct page *page, const struct compare_source sour
     }
 }
 
+/* Print that nothing differs; and of one dump, why. */
+static void print_no_difference(const struct page *page)
+{
+    const struct export_dump *before = page->pair->before, *after = page->pair->after;
+    bool is_one = page->pair->before_count == 1 && page->pair->after_count == 1 &&
+                  before->dump == after->dump;
+    fputs("\nno difference\n", page->out);
+    if (is_one && after->heap->dump_count == 1)
+        fputs("both are the only dump of the profile: record with -c 1s for one each second\n",
+              page->out);
+    else if (is_one)
+        fputs("both are the same dump\n", page->out);
+}
+
 static void print_pair(const struct page *page, const struct compare_source sources[2])
 {
     size_t count = 0, shown = 0;
@@ -249,7 +263,7 @@ static void print_pair(const struct page *page, const struct compare_source sour
     print_table(page, rows, count, true);
     print_table(page, rows, count, false);
     if (!differs(page->pair))
-        fputs("\nno difference\n", page->out);
+        print_no_difference(page);
     else if (page->options->diff.by == DIFF_THREAD && page->view == EXPORT_MAX)
         fputs("\nthe peaks of threads are unknown: choose another --view\n", page->out);
     else if (shown == 0)

@@ -220,20 +220,46 @@ static void print_moment(const struct page *page)
             compare_time_of(heap, &heap->dumps[heap->dump_count - 1]).bytes);
 }
 
-/* Say that nothing can grow in so short a time: none found is not none there. */
-static void print_shortness(const struct page *page)
+/* Return the time from which on growth could be told, if the profile is too short for it. Else
+ * return 0. */
+static uint64_t lacks_ms(const struct page *page)
 {
-    const struct export_dump *after = page->heap->pair->after;
-    if (is_difference(page) || page->heap->pair->after_count != 1)
-        return;
-    uint64_t needed_ms = turnover_lacks_ms(page->heap->profile, after);
-    if (needed_ms == 0)
-        return;
+    const struct diff_pair *pair = page->heap->pair;
+    if (is_difference(page) || pair->after_count != 1 || page->heap->leak_count > 0)
+        return 0;
+    return turnover_lacks_ms(page->heap->profile, pair->after);
+}
+
+/* Say what is live: none found in so short a time is not none there. */
+static void print_too_short(const struct page *page, uint64_t needed_ms)
+{
+    const struct diff_pair *pair = page->heap->pair;
+    const struct export_dump *after = pair->after;
+    const struct change *total = &pair->total.changes[EXPORT_SPACE];
+    const struct formatted margin = compare_margin(pair, total, false);
+    size_t count = page->heap->grown.count;
+    fprintf(page->out, ": %s%s%s %s", size_text(page, total->value, false).bytes,
+            pair->exact ? "" : " ", pair->exact ? "" : margin.bytes,
+            after->dump->final ? "was never freed" : "is live");
+    if (count > 0)
+        fprintf(page->out, ", of %s callsite%s", format_count((double)count).bytes,
+                count == 1 ? "" : "s");
     fprintf(page->out,
-            "  short    in %s growth cannot be told from what a program sets up as it begins; from "
-            "%s on it can\n",
+            "; in %s growth cannot be told from what a program sets up as it begins, from %s on it "
+            "can",
             compare_time_of(after->heap, after->dump).bytes,
             format_time((double)needed_ms / 1000).bytes);
+}
+
+static void print_found(const struct page *page)
+{
+    const struct leaks_heap *heap = page->heap;
+    fprintf(page->out, ": %zu potential leak%s found", heap->leak_count,
+            heap->leak_count == 1 ? "" : "s");
+    print_total(page);
+    if (heap->leak_count < heap->grown.count)
+        fprintf(page->out, ", among %s callsite%s", format_count((double)heap->grown.count).bytes,
+                heap->grown.count == 1 ? "" : "s");
 }
 
 static void print_heap(const struct page *page)
@@ -257,15 +283,13 @@ static void print_heap(const struct page *page)
                 is_difference(page) ? "s" : "");
         return;
     }
-    fprintf(page->out, ": %zu potential leak%s found", heap->leak_count,
-            heap->leak_count == 1 ? "" : "s");
-    print_total(page);
-    if (heap->leak_count < heap->grown.count)
-        fprintf(page->out, ", among %s callsite%s", format_count((double)heap->grown.count).bytes,
-                heap->grown.count == 1 ? "" : "s");
+    uint64_t needed_ms = lacks_ms(page);
+    if (needed_ms > 0)
+        print_too_short(page, needed_ms);
+    else
+        print_found(page);
     fputs(".\n", page->out);
     print_moment(page);
-    print_shortness(page);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
     compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
     print_list(page, &heap->grown, false);

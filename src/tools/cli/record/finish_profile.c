@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "profile/builder/profile_read.h"
+#include "profile/compare/turnover.h"
 #include "tools/cli/convert/memory_infra_file.h"
 #include "tools/cli/record/automatic_names.h"
 #include "tools/cli/report/report.h"
@@ -73,12 +74,21 @@ static void print_report(const struct finished *finished, FILE *stream)
     fputc('\n', stream);
 }
 
-/* Return whether a program that ran before goes on: what it holds is not leaked. */
-static bool is_attached(const struct profile *profile)
+/* Return whether `leaks` has an answer that the report has not: what a program holds that ran
+ * before and goes on is not leaked, and one that ran long enough shows what grew, also if it freed
+ * that at its end. */
+static bool may_tell_growth(const struct profile *profile)
 {
-    for (size_t i = 0; i < profile->heap_count; i++)
-        if (!profile->heaps[i].status.from_startup && profile->heaps[i].status.exit_status < 0)
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        if (!heap->status.from_startup && heap->status.exit_status < 0)
             return true;
+        const struct profile_dump *last = heap->dumps + heap->dump_count;
+        if (heap->dump_count > 0 && heap->start_boottime_ns > 0 &&
+            last[-1].boottime_ns >
+                heap->start_boottime_ns + TURNOVER_TIME_LEAST_MS * UINT64_C(1000000))
+            return true;
+    }
     return false;
 }
 
@@ -97,7 +107,7 @@ static void print_files(const struct finished *finished, FILE *stream)
     /* Print our name as the user typed it: it need not be in the PATH. */
     format_printf(stream, "  %s report %s   all callsites; --tree, --view max, --json\n",
                   program_invocation_name, output->directory);
-    if (is_attached(finished->profile))
+    if (may_tell_growth(finished->profile))
         format_printf(stream, "  %s leaks %s   what grows, and what is a cache\n",
                       program_invocation_name, output->directory);
     format_printf(stream, "  %s view %s   timeline, flame graph and tables in the browser\n",

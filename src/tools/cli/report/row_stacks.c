@@ -165,13 +165,15 @@ static void print_parts(const struct profile *profile, const struct part *parts,
     for (size_t i = 0; i < count; i++)
         total += parts[i].rank;
     size_t shown = count <= PARTS_SHOWN + 1 ? count : PARTS_SHOWN;
+    while (shown > 1 && 100 * parts[shown - 1].rank < total / 2) /* it would be 0 % */
+        shown--;
     for (size_t i = 0; i < shown; i++) {
         fputs(i > 0 ? ", " : "", out);
         print_name(profile, &parts[i], out);
         fprintf(out, " %.0f %%", total > 0 ? 100 * parts[i].rank / total : 0);
     }
     if (shown < count)
-        fprintf(out, ", %zu others", count - shown);
+        fprintf(out, ", %zu other%s", count - shown, count - shown == 1 ? "" : "s");
 }
 
 bool row_stacks_print_parts(const struct folding *folding, const struct profile *profile,
