@@ -125,7 +125,7 @@ def build(directory):
 
 def lintian(directory):
     changes = [name for name in os.listdir(directory) if name.endswith(".changes")]
-    result = harness.run(["lintian", "--allow-root", "--fail-on", "error,warning", os.path.join(directory, changes[0])])
+    result = harness.run(["lintian", "--allow-root", "--fail-on", "error,warning", os.path.join(directory, changes[0])], timeout=1200)
     check(result.status == 0, f"lintian: {result.stdout.decode()} {result.stderr.decode()}")
 
 
