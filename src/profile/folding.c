@@ -58,7 +58,8 @@ static bool is_alike(const struct profile_frame *one, const struct profile_frame
 /* --- wrappers without a name --- */
 
 /* A function without a name that only calls the allocator, and is called by so many functions, says
- * no more than xmalloc would. */
+ * no more than xmalloc would. Neither does one that is only called by functions that allocate: it
+ * is a part of the allocator. */
 #define WRAPPER_CALLERS 3u
 /* Wrappers of wrappers, as x2realloc of xrealloc of realloc. */
 #define WRAPPER_LEVELS 3
@@ -68,6 +69,7 @@ static const struct known_frames nameless_wrapper = {"functions that only alloca
 struct nameless_function {
     uint64_t callers[WRAPPER_CALLERS]; /* the first different ones; 0: none */
     bool calls_others;                 /* than the allocator */
+    bool serves_others;                /* not only functions that allocate */
 };
 
 struct nameless {
@@ -103,8 +105,9 @@ static int number_nameless(struct nameless *nameless, const struct profile *prof
     return nameless->functions == NULL ? -ENOMEM : 0;
 }
 
-static void add_caller(struct nameless_function *function, uint64_t caller)
+static void add_caller(struct nameless_function *function, uint64_t caller, bool allocates)
 {
+    function->serves_others |= !allocates;
     size_t i = 0;
     while (i < WRAPPER_CALLERS && function->callers[i] != 0 && function->callers[i] != caller)
         i++;
@@ -133,9 +136,10 @@ static bool fold_wrappers(const struct folding *folding, const struct profile *p
             continue;
         uint32_t caller = profile->callsites[parent].frame;
         const struct known_frames *known = folding_of(folding, callee);
+        const struct known_frames *user = folding_of(folding, caller);
         if (nameless->of_frames[callee] != PROFILE_NONE)
             add_caller(&nameless->functions[nameless->of_frames[callee]],
-                       function_of(nameless, profile, caller));
+                       function_of(nameless, profile, caller), user != NULL && user->allocates);
         if (nameless->of_frames[caller] != PROFILE_NONE)
             nameless->functions[nameless->of_frames[caller]].calls_others |=
                 known == NULL || !known->allocates;
@@ -144,7 +148,9 @@ static bool fold_wrappers(const struct folding *folding, const struct profile *p
         if (nameless->of_frames[i] == PROFILE_NONE || folding->frames[i] != NULL)
             continue;
         const struct nameless_function *function = &nameless->functions[nameless->of_frames[i]];
-        if (function->calls_others || function->callers[WRAPPER_CALLERS - 1] == 0)
+        bool is_of_allocator = function->callers[0] != 0 && !function->serves_others;
+        if (function->calls_others ||
+            (function->callers[WRAPPER_CALLERS - 1] == 0 && !is_of_allocator))
             continue;
         folding->frames[i] = &nameless_wrapper;
         any = true;

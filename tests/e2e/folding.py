@@ -148,7 +148,7 @@ def test_containers(directory):
     # diff and leaks charge the same rows.
     other, _ = profile_of_containers(directory, "128")
     changed = ok(TOOL, "diff", path, other).stdout.decode()
-    names = re.findall(r"  (shop::\S+|main|std::\S+) \[", changed)
+    names = re.findall(r"  (shop::\S+|main|std::\S+) (?:containers\.cc:\d+ (?:and \d+ more lines? )?)?\[", changed)
     check(names and len(names) == len(set(names)) and not any(name.startswith("std::") for name in names), changed)
     held = ok(TOOL, "leaks", path).stdout.decode()
     # A row has a line if its samples have one: that of the vector itself, in another line, may have no sample.
@@ -168,13 +168,16 @@ static char *middle(size_t n) { return inner(n); }
 char *library_read(size_t n) { return middle(n); }
 char *library_open(size_t n) { return get(n); }
 char *library_close(size_t n) { return get(n); }
+static void *deep(size_t n) { return malloc(n); }
+void *xmalloc(size_t n) { return deep(n); }
 """
 USER = """
 #include <stdlib.h>
 char *library_read(size_t), *library_open(size_t), *library_close(size_t);
+void *xmalloc(size_t);
 void *volatile kept;
 #define STEP(name, call) void name(int n) { call; }
-STEP(copy, kept = malloc(n))
+STEP(copy, kept = malloc(n)) STEP(buffer, kept = xmalloc(n))
 STEP(one, copy(n)) STEP(two, one(n)) STEP(three, two(n)) STEP(four, three(n))
 STEP(load_config, four(n)) STEP(load_data, four(n)) STEP(load_rest, four(n)) STEP(load_more, four(n))
 int main(void)
@@ -184,6 +187,7 @@ int main(void)
         kept = library_read(5000);
     }
     kept = library_open(400000); kept = library_close(300000);
+    buffer(200000);
     return 0;
 }
 """
@@ -207,6 +211,8 @@ def test_rows(directory):
         # takes to reach a name is folded.
         "1.00": f"copy user.c:{line} [user] < one < two < three < four < ... < load_data 60 %, load_config 30 %, 2 others",
         "500": next(row for row in rows.values() if "library_read" in row),
+        # What only an allocator calls is a part of it.
+        "200": f"buffer user.c:{line} [user] < main",
         "400": "library_open [libinner.so.1.2] < main", "300": "library_close [libinner.so.1.2] < main",
     }, "the rows")
     check(re.fullmatch(r"0x[0-9a-f]+ @ libinner\.so\.1\.2 < \(2 frames of libinner\) < library_read < main", rows["500"]), rows["500"])
