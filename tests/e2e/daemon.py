@@ -1345,7 +1345,8 @@ def answered_too_late(daemon, directory, *more):
         wait_for("the session", lambda: daemon.status()["sessions"])
         # Its client allocates nothing meanwhile, so it asks for nothing.
         with peer, contextlib.suppress(OSError):
-            peer.send(harness.hello(process.pid, process.pid, b"libc.so.6", origin=3))
+            # As at its start, which the profile will not have.
+            peer.send(harness.hello(process.pid, process.pid, b"libc.so.6", origin=1))
             for descriptor in socket.recv_fds(peer, 256, 1)[1]:
                 os.close(descriptor)
                 return process, session
@@ -1366,6 +1367,8 @@ def test_late_answer():
         check(len(heaps) == 1, f"{len(heaps)} profiles of one process")
         check_figure(heaps[0], "hold_block", "space", 10000)
         check("in vain" not in heaps[0]["remark"], heaps[0]["remark"])
+        text = run([TOOL, "report", session.output]).stdout.decode()
+        check("since the profile began" in text, f"what it did before is not said to be missing: {text}")
         process.end()
 
 

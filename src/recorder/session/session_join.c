@@ -89,7 +89,8 @@ static uint64_t start_interval(const struct session *session, const struct targe
     const char *name = process_info_name(&target->info);
     for (size_t i = 0; i < session->target_count; i++) {
         const struct target *other = session->targets[i];
-        if (other->info.uid != target->info.uid || strcmp(other->rule, target->rule) != 0 ||
+        if (other == target || other->info.uid != target->info.uid ||
+            strcmp(other->rule, target->rule) != 0 ||
             strcmp(process_info_name(&other->info), name) != 0)
             continue;
         if (target->start_ms < other->start_ms + YOUNG_MS)
@@ -431,10 +432,12 @@ static int join(struct session *session, struct process_info *info, struct targe
 /* The process has stopped waiting for our last answer, and asks again. Return as session_hello().
  */
 static int answer_again(struct session *session, struct process_info *info, struct target *target,
-                        struct handshake_reply *reply, int *memfd)
+                        const struct handshake_hello *hello, struct handshake_reply *reply,
+                        int *memfd)
 {
     bool is_given = target_renew_ring(target, RING_MEMFD_NAME, session->ring_bytes, memfd) == 0;
     if (is_given) {
+        target->origin = (enum handshake_origin)hello->origin;
         ask_interval(session, target);
         process_info_clear(info);
     }
@@ -464,9 +467,10 @@ int session_hello(struct session *session, struct process_info *info, uid_t uid,
         fill_reply(session, NULL, reply);
         return 0;
     }
+    /* Without the file of its image, its name tells whether it is the same program. */
     if (old != NULL && target_is_awaited(old) && hello->origin != HANDSHAKE_FORK &&
-        !target_has_exec(old))
-        return answer_again(session, info, old, reply, memfd);
+        !target_has_exec(old) && (old->image_fd >= 0 || strcmp(old->info.comm, info->comm) == 0))
+        return answer_again(session, info, old, hello, reply, memfd);
     if (hello->origin == HANDSHAKE_FORK)
         note_heard_child(session, info);
     if (!session_wants(session, info, (enum handshake_origin)hello->origin)) {

@@ -389,6 +389,7 @@ int target_renew_ring(struct target *target, const char *name, uint64_t data_byt
     ring_reader_close(&target->reader);
     target->reader = fresh;
     target->late_answers++;
+    target->start_ms = clock_read_ms(CLOCK_MONOTONIC_COARSE);
     begin_ring(target);
     return 0;
 }

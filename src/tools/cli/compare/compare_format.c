@@ -131,50 +131,91 @@ struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
     };
 }
 
-/* List the row's stacks of the side that its name is taken from; of one process, what both dumps
- * have is taken off. Return how many. */
-static size_t list_stacks(const struct compare_stacks *stacks, const struct diff_pair *pair,
-                          const struct diff_row *row, enum export_view view,
-                          struct row_stack *listed)
+/* The stacks of a row of which one is shown: those of one side, whose callsites the row's name has.
+ */
+struct shown_stacks {
+    const struct profile *profile;
+    struct row_stack *items; /* the rank is what changed, in the row's direction */
+    size_t count;
+    struct row_lines lines;
+};
+
+static const struct profile *profile_of_side(const struct compare_stacks *stacks, int side)
+{
+    return stacks->profiles[side] != NULL ? stacks->profiles[side] : stacks->profiles[1];
+}
+
+/* List the row's stacks. Lines are compared over both sides: the one that changed most is named. */
+static void list_stacks(const struct compare_stacks *stacks, const struct diff_pair *pair,
+                        const struct diff_row *row, enum export_view view, double direction,
+                        struct shown_stacks *shown)
 {
     const struct diff_stack *from = pair->stacks + row->stack_first;
-    size_t used = 0, count = 0;
+    shown->profile = profile_of_side(stacks, direction < 0 ? 0 : 1);
     for (size_t i = 0; i < row->stack_count; i++) {
-        double value = export_view_value(from[i].sample, view);
+        const struct profile *profile = profile_of_side(stacks, from[i].side);
         uint32_t callsite = from[i].sample->callsite;
-        if (stacks->profiles[from[i].side] != row->profile)
+        double value = export_view_value(from[i].sample, view);
+        double change = from[i].side == 0 ? -value : value;
+        bool may_show = profile == shown->profile;
+        row_lines_add(&shown->lines, compare_stacks_format(stacks, profile, 0).folding, profile,
+                      callsite, change, may_show ? value : -1);
+        if (!may_show)
             continue;
-        if (used == 0 || listed[used - 1].callsite != callsite)
-            listed[used++] = (struct row_stack){.callsite = callsite};
-        listed[used - 1].rank += pair->same_process && from[i].side == 0 ? -value : value;
+        if (shown->count == 0 || shown->items[shown->count - 1].callsite != callsite)
+            shown->items[shown->count++] = (struct row_stack){.callsite = callsite};
+        shown->items[shown->count - 1].rank += direction * change;
     }
-    for (size_t i = 0; i < used; i++) {
-        listed[i].rank = fabs(listed[i].rank);
-        if (listed[i].rank > 0)
-            listed[count++] = listed[i];
+}
+
+/* Take out what changed the other way, and put the greatest change first. */
+static void keep_changed(struct shown_stacks *shown)
+{
+    size_t count = 0, heaviest = 0;
+    for (size_t i = 0; i < shown->count; i++)
+        if (shown->items[i].rank > 0)
+            shown->items[count++] = shown->items[i];
+    shown->count = count;
+    for (size_t i = 1; i < count; i++)
+        heaviest = shown->items[i].rank > shown->items[heaviest].rank ? i : heaviest;
+    if (count > 0) {
+        struct row_stack first = shown->items[0];
+        shown->items[0] = shown->items[heaviest];
+        shown->items[heaviest] = first;
     }
-    return count;
 }
 
 void compare_print_row(const struct compare_stacks *stacks, const struct diff_pair *pair,
                        const struct diff_row *row, enum export_view view, bool whole,
                        size_t figures, FILE *out)
 {
-    const struct stack_format format = compare_stacks_format(stacks, row->profile, figures);
-    struct row_stack *listed = xcalloc(row->stack_count + 1, sizeof(*listed));
-    size_t count = row->stack_count > 0 ? list_stacks(stacks, pair, row, view, listed) : 0;
+    const double direction = row->changes[view].value < 0 ? -1 : 1;
+    bool is_one = stacks->profiles[0] == NULL || stacks->profiles[0] == stacks->profiles[1];
+    struct shown_stacks shown = {.items = xcalloc(row->stack_count + 1, sizeof(*shown.items))};
+    struct stack_format format = compare_stacks_format(stacks, row->profile, figures);
     uint32_t callsite = row->callsite;
-    if (count > 0) {
-        size_t heaviest = 0;
-        for (size_t i = 1; i < count; i++)
-            heaviest = listed[i].rank > listed[heaviest].rank ? i : heaviest;
-        callsite = listed[heaviest].callsite;
-        row_stacks_print(&format, callsite, listed, count, out);
+    if (row->stack_count > 0) {
+        list_stacks(stacks, pair, row, view, direction, &shown);
+        keep_changed(&shown);
+    }
+    if (shown.count > 0) {
+        format = compare_stacks_format(stacks, shown.profile, figures);
+        callsite = shown.items[0].callsite;
+    }
+    if (shown.count > 0 && is_one) {
+        row_stacks_print(&format, callsite, shown.items, shown.count, out);
     } else {
+        /* Of two profiles, how the callers share the change is unknown. */
+        if (shown.count > 0) {
+            uint32_t run_time =
+                row_stacks_run_time(format.folding, shown.profile, shown.items, shown.count);
+            format.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
+            format.own_lines = row_lines_most(&shown.lines, direction, &callsite);
+        }
         stack_format_print_row(&format, callsite, out);
         fputc('\n', out);
     }
     if (whole)
         stack_format_print_stack(&format, callsite, 0, STACK_INDENT, out);
-    free(listed);
+    free(shown.items);
 }

@@ -293,7 +293,7 @@ static bool is_held(const struct compare_stacks *stacks, int side, const struct 
 static bool has_ended(const struct export_dump *dumps, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!dumps[i].dump->final)
+        if (!dumps[i].dump->final || dumps[i].heap->status.exit_status < 0)
             return false;
     return count > 0;
 }

@@ -237,10 +237,13 @@ static void print_too_short(const struct page *page, uint64_t needed_ms)
     const struct export_dump *after = pair->after;
     const struct change *total = &pair->total.changes[EXPORT_SPACE];
     const struct formatted margin = compare_margin(pair, total, false);
+    bool has_exited = after->dump->final && after->heap->status.exit_status >= 0;
     size_t count = page->heap->grown.count;
     fprintf(page->out, ": %s%s%s %s", size_text(page, total->value, false).bytes,
             pair->exact ? "" : " ", pair->exact ? "" : margin.bytes,
-            after->dump->final ? "was never freed" : "is live");
+            has_exited           ? "was never freed"
+            : after->dump->final ? "was live when the profile ended"
+                                 : "is live");
     if (count > 0)
         fprintf(page->out, ", of %s callsite%s", format_count((double)count).bytes,
                 count == 1 ? "" : "s");

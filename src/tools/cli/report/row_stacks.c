@@ -14,7 +14,6 @@
 
 #define PARTS_SHOWN 2u   /* callers with their share; the others are counted */
 #define STACKS_MAX 4096u /* of a row: the parts of more are not looked for */
-#define LINES_MAX 64u    /* of a function in a row: more tell nobody where to look */
 #define NAME_COLUMNS 40
 #define PARTS_ROOM 20u /* columns that a row keeps for its function beside where stacks part */
 
@@ -23,34 +22,49 @@ static const struct profile_frame *frame_at(const struct profile *profile, uint3
     return &profile->frames[profile->callsites[callsite].frame];
 }
 
-struct line {
-    const char *file;
-    uint32_t number;
-};
-
-uint32_t row_stacks_lines(const struct folding *folding, const struct profile *profile,
-                          const struct row_stack *stacks, size_t count)
+void row_lines_add(struct row_lines *lines, const struct folding *folding,
+                   const struct profile *profile, uint32_t callsite, double change, double weight)
 {
-    struct line known[LINES_MAX];
-    uint32_t used = 0;
     struct folding_row row;
-    for (size_t i = 0; i < count && count <= STACKS_MAX; i++) {
-        folding_row_of(folding, profile, stacks[i].callsite, &row);
-        if (row.own == PROFILE_NONE)
-            return 0;
-        const struct profile_frame *frame = frame_at(profile, row.steps[row.own].callsite);
-        if (frame->line == 0)
-            return 0;
-        uint32_t at = 0;
-        while (at < used &&
-               (known[at].number != frame->line || strcmp(known[at].file, frame->source_file) != 0))
-            at++;
-        if (at == LINES_MAX)
-            return 0;
-        if (at == used)
-            known[used++] = (struct line){frame->source_file, frame->line};
+    folding_row_of(folding, profile, callsite, &row);
+    const struct profile_frame *frame =
+        row.own == PROFILE_NONE ? NULL : frame_at(profile, row.steps[row.own].callsite);
+    uint32_t at = 0;
+    lines->is_unknown |= frame == NULL || frame->line == 0;
+    if (lines->is_unknown)
+        return;
+    while (at < lines->count && (lines->known[at].number != frame->line ||
+                                 strcmp(lines->known[at].file, frame->source_file) != 0))
+        at++;
+    lines->is_unknown |= at == ROW_LINES_MAX;
+    if (lines->is_unknown)
+        return;
+    struct row_line *line = &lines->known[at];
+    if (at == lines->count) {
+        *line = (struct row_line){frame->source_file, frame->line, 0, -1, PROFILE_NONE};
+        lines->count++;
     }
-    return used;
+    line->change += change;
+    if (weight > line->heaviest) {
+        line->heaviest = weight;
+        line->callsite = callsite;
+    }
+}
+
+uint32_t row_lines_most(const struct row_lines *lines, double direction, uint32_t *callsite)
+{
+    uint32_t shown = 0;
+    double most = 0;
+    for (uint32_t i = 0; i < lines->count && !lines->is_unknown; i++) {
+        const struct row_line *line = &lines->known[i];
+        if (line->callsite == PROFILE_NONE)
+            continue;
+        if (shown++ == 0 || line->change * direction > most) {
+            most = line->change * direction;
+            *callsite = line->callsite;
+        }
+    }
+    return shown;
 }
 
 /* --- functions of run times --- */
@@ -209,7 +223,11 @@ void row_stacks_print(const struct stack_format *format, uint32_t callsite,
     xclose_memstream(text);
     uint32_t run_time = row_stacks_run_time(folding, profile, stacks, count);
     to.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
-    to.own_lines = row_stacks_lines(folding, profile, stacks, count);
+    struct row_lines lines = {.is_unknown = count > STACKS_MAX};
+    for (size_t i = 0; i < count && !lines.is_unknown; i++)
+        row_lines_add(&lines, folding, profile, stacks[i].callsite, stacks[i].rank,
+                      fabs(stacks[i].rank));
+    to.own_lines = row_lines_most(&lines, 1, &callsite);
     size_t used = parting ? utf8_count(parts) + 3 : 0;
     if (format->columns > 0 && used > 0) {
         parting = used + PARTS_ROOM <= format->columns;
