@@ -69,7 +69,7 @@ static const struct known_frames nameless_wrapper = {"functions that only alloca
 struct nameless_function {
     uint64_t callers[WRAPPER_CALLERS]; /* the first different ones; 0: none */
     bool calls_others;                 /* than the allocator */
-    bool serves_others;                /* not only functions that allocate */
+    bool serves_others;                /* a caller does more than allocate */
 };
 
 struct nameless {

@@ -261,7 +261,7 @@ def test_limits_agree():
         program = service.Commanded(daemon.environment, name, directory)
         address = measured(daemon, [program])["metrics_address"]
         program.tell("hold 2000 3000")
-        # All that was allocated is counted: what is live is unsure as far as some of it was freed.
+        # The total allocated is exact. What is live has a margin only if some of it was freed: free enough for one.
         program.tell("churn 1000 3000")
         of = {"program": name, "service": 'shop "é\\', "heap": "libc.malloc"}
         seen = {}

@@ -15,7 +15,7 @@
 enum { CALLS = 1000, ROUNDS = 9 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-/* Of two: a start that woke all that wait would cost the square of their number. */
+/* Two conditions, so that a thread that starts wakes only main, and not all threads before it. */
 static pthread_cond_t one_started = PTHREAD_COND_INITIALIZER, all_end = PTHREAD_COND_INITIALIZER;
 static int started, ended;
 

@@ -349,9 +349,9 @@ static const struct runtime *runtime_of(const struct rss_moment *moment)
          "jcmd PID GC.class_histogram; with -XX:NativeMemoryTracking=summary, jcmd PID "
          "VM.native_memory"},
         {"php", "Zend's heap and other mappings",
-         "with USE_ZEND_ALLOC=0 in its environment the heap has it"},
+         "USE_ZEND_ALLOC=0 in its environment shows them in malloc's"},
         {"php-fpm", "Zend's heap and other mappings",
-         "with USE_ZEND_ALLOC=0 in its environment the heap has it"},
+         "USE_ZEND_ALLOC=0 in its environment shows them in malloc's"},
         {"ruby", "Ruby's objects and other mappings", "Ruby's ObjectSpace"},
         {"python", "Python's objects and other mappings",
          "--heaps libc.malloc," HEAP_CONFIG_PYTHON},

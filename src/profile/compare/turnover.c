@@ -10,11 +10,12 @@
 #include "profile/rollup.h"
 
 #define LEVEL 0.01
-#define RATIO_LEAST 0.125 /* of old blocks to young ones: less is none */
-#define FREED_PART 0.1    /* less is hardly anything */
-#define FREED_MOST 0.5    /* more is most of it */
-#define SLICES_LEAST 3u   /* of each part: fewer are too short to compare */
-#define COUNT_MOST 1e6    /* of samples that are compared: more decide nothing, and take long */
+#define RATIO_LEAST                                                                                \
+    0.125               /* r in turnover.h: with fewer old blocks per young one, a row turns over */
+#define FREED_PART 0.1  /* of a row; below it, the lifetimes of what was freed do not count */
+#define FREED_MOST 0.5  /* above it, most of a row was freed */
+#define SLICES_LEAST 3u /* in each part; with fewer, the parts are not compared */
+#define COUNT_MOST 1e6  /* samples that are compared: more take long and change no verdict */
 #define STRETCHES 8u
 #define SAMPLES_FOR_PACE 24 /* three for each */
 #define STEPS_PART 0.1

@@ -180,7 +180,8 @@ static void print_function(const struct stack_format *format, const struct profi
     free(simple);
 }
 
-/* `lines`: at how many the function stands in what is printed; 0: print none. */
+/* `lines`: number of the function's source lines, of which the frame's is printed; 0: print none.
+ */
 static void print_frame(const struct stack_format *format, uint32_t index, size_t columns,
                         uint32_t lines, bool module, FILE *out)
 {

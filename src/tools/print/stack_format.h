@@ -13,8 +13,8 @@ struct stack_format {
     const struct folding *folding; /* NULL: nothing is folded */
     bool lines;                    /* show source lines */
     bool python_lines;             /* show those of Python's functions even without `lines` */
-    uint32_t own_lines;            /* in a row, that of its first function of the program, if it
-                                      stands at so many; 0: not */
+    uint32_t own_lines;            /* number of source lines of a row's first function of the
+                                      program, of which one is shown; 0: none is */
     uint32_t run_time_frame;       /* 1 + the function behind a row's first one; 0: none */
     bool simple;                   /* show names without parameters even if the profile has them */
     size_t columns;                /* for a row's text; 0: unlimited */

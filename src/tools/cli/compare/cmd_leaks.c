@@ -218,7 +218,7 @@ static void tell_moment(const struct compare_source *source)
     if (lost != NULL)
         format_printf(stderr,
                       "heap_profile: %s: the program had freed most of its memory at its end, and "
-                      "there is no dump of before: record with -c 1s for one each second; "
+                      "it has no earlier dump: record with -c 1s for one each second; "
                       "heap_profile report --view max shows the peak\n",
                       source->argument);
 }

@@ -131,11 +131,10 @@ struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
     };
 }
 
-/* The stacks of a row of which one is shown: those of one side, whose callsites the row's name has.
- */
+/* The stacks of a row on the side that is printed: after a growth the later one. */
 struct shown_stacks {
     const struct profile *profile;
-    struct row_stack *items; /* the rank is what changed, in the row's direction */
+    struct row_stack *items; /* the rank is the change: above 0 if it goes the row's way */
     size_t count;
     struct row_lines lines;
 };
@@ -145,7 +144,7 @@ static const struct profile *profile_of_side(const struct compare_stacks *stacks
     return stacks->profiles[side] != NULL ? stacks->profiles[side] : stacks->profiles[1];
 }
 
-/* List the row's stacks. Lines are compared over both sides: the one that changed most is named. */
+/* List the stacks to print, and add up the changes of lines over both sides. */
 static void list_stacks(const struct compare_stacks *stacks, const struct diff_pair *pair,
                         const struct diff_row *row, enum export_view view, double direction,
                         struct shown_stacks *shown)

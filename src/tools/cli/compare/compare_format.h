@@ -42,8 +42,8 @@ void compare_stacks_clear(struct compare_stacks *stacks);
 /* Return the format for rows of a profile, after the given number of columns for figures. */
 struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
                                           const struct profile *profile, size_t figures);
-/* Print a row by callsite as a report does, after `figures` columns, by the stacks that the pair
- * has of it; the heaviest in the view is the first. With `whole`, its stack follows below. */
+/* Print a row by callsite after `figures` columns, as a report does. If the pair lists stacks,
+ * print the one that changed most in the view. With `whole`, print its frames below the row. */
 void compare_print_row(const struct compare_stacks *stacks, const struct diff_pair *pair,
                        const struct diff_row *row, enum export_view view, bool whole,
                        size_t figures, FILE *out);

@@ -12,8 +12,8 @@
 #include "util/xmalloc.h"
 
 #define FIGURES_COLUMNS 72 /* of a row, before its text */
-/* A change at the end below this part of the one at the peak is not what the user looks for. */
-#define HARDLY_PART 10
+/* The peak comes first if it changed this many times as much as what was live at the end. */
+#define PEAK_TIMES 10
 
 struct page {
     const struct diff_pair *pair;
@@ -226,7 +226,7 @@ static void print_head(const struct page *page, const struct compare_source sour
     }
 }
 
-/* Print that nothing differs; and of one dump, why. */
+/* Print that nothing differs. If both sides are one dump, say so. */
 static void print_no_difference(const struct page *page)
 {
     const struct export_dump *before = page->pair->before, *after = page->pair->after;
@@ -298,15 +298,15 @@ static bool has_ended(const struct export_dump *dumps, size_t count)
     return count > 0;
 }
 
-/* Return whether programs that have ended differ at their peaks, and hardly in what they held at
- * their ends. */
+/* Return whether all programs have ended, and their peaks differ much more than what they held
+ * then. */
 static bool differs_at_peak(const struct diff_pair *pair)
 {
     const struct diff_row *total = &pair->total;
     return has_ended(pair->before, pair->before_count) &&
            has_ended(pair->after, pair->after_count) && total->marks[EXPORT_MAX] &&
-           fabs(total->changes[EXPORT_SPACE].value) <=
-               fabs(total->changes[EXPORT_MAX].value) / HARDLY_PART;
+           fabs(total->changes[EXPORT_MAX].value) >=
+               PEAK_TIMES * fabs(total->changes[EXPORT_SPACE].value);
 }
 
 /* Return the view that answers first. Peaks of threads are unknown. */

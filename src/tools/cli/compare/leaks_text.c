@@ -220,8 +220,7 @@ static void print_moment(const struct page *page)
             compare_time_of(heap, &heap->dumps[heap->dump_count - 1]).bytes);
 }
 
-/* Return the time from which on growth could be told, if the profile is too short for it. Else
- * return 0. */
+/* If the profile is too short to tell growth, return the time that it needs. Else return 0. */
 static uint64_t lacks_ms(const struct page *page)
 {
     const struct diff_pair *pair = page->heap->pair;
@@ -230,7 +229,8 @@ static uint64_t lacks_ms(const struct page *page)
     return turnover_lacks_ms(page->heap->profile, pair->after);
 }
 
-/* Say what is live: none found in so short a time is not none there. */
+/* Print what is live, and that the profile is too short to tell a leak. "0 found" would be wrong.
+ */
 static void print_too_short(const struct page *page, uint64_t needed_ms)
 {
     const struct diff_pair *pair = page->heap->pair;
@@ -245,11 +245,9 @@ static void print_too_short(const struct page *page, uint64_t needed_ms)
             : after->dump->final ? "was live when the profile ended"
                                  : "is live");
     if (count > 0)
-        fprintf(page->out, ", of %s callsite%s", format_count((double)count).bytes,
+        fprintf(page->out, ", at %s callsite%s", format_count((double)count).bytes,
                 count == 1 ? "" : "s");
-    fprintf(page->out,
-            "; in %s growth cannot be told from what a program sets up as it begins, from %s on it "
-            "can",
+    fprintf(page->out, ". %s are too short to tell growth from setup: that takes %s",
             compare_time_of(after->heap, after->dump).bytes,
             format_time((double)needed_ms / 1000).bytes);
 }

@@ -74,19 +74,18 @@ static void print_report(const struct finished *finished, FILE *stream)
     fputc('\n', stream);
 }
 
-/* Return whether `leaks` has an answer that the report has not: what a program holds that ran
- * before and goes on is not leaked, and one that ran long enough shows what grew, also if it freed
- * that at its end. */
+/* Return whether to name `leaks`: for a program that ran before the profile and goes on, whose live
+ * memory is not leaked; and for one that ran long enough to tell growth. */
 static bool may_tell_growth(const struct profile *profile)
 {
     for (size_t i = 0; i < profile->heap_count; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
         if (!heap->status.from_startup && heap->status.exit_status < 0)
             return true;
-        const struct profile_dump *last = heap->dumps + heap->dump_count;
-        if (heap->dump_count > 0 && heap->start_boottime_ns > 0 &&
-            last[-1].boottime_ns >
-                heap->start_boottime_ns + TURNOVER_TIME_LEAST_MS * UINT64_C(1000000))
+        if (heap->dump_count == 0 || heap->start_boottime_ns == 0)
+            continue;
+        uint64_t end_ns = heap->dumps[heap->dump_count - 1].boottime_ns;
+        if (end_ns > heap->start_boottime_ns + TURNOVER_TIME_LEAST_MS * UINT64_C(1000000))
             return true;
     }
     return false;

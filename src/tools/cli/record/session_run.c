@@ -21,7 +21,7 @@
 /* Silence before the first reply after which the user gets a notice. */
 #define SILENCE_MS 3000
 
-/* A daemon that has as many connections of this user as it allows ends the oldest for a new one. */
+/* A daemon that is at its limit of connections for a user drops the oldest, which may be ours. */
 #define TRIES_MAX 3
 #define TRIES_PERIOD_MS 100
 
@@ -322,9 +322,8 @@ int session_run(const struct session_run_options *options, struct session_run_re
         code = run_in_daemon(signals, options, result, error);
     }
     if (code == -ENOTCONN)
-        fputs("heap_profile: what serves sessions here has ended the connection without an "
-              "answer; profiling without it, which reaches no program that has the library "
-              "preloaded\n",
+        fputs("heap_profile: heapprofd ended the connection three times without an answer; "
+              "profiling without it: programs that have the library preloaded cannot join\n",
               stderr);
     if (code == -ENOENT || code == -ENOTCONN)
         code = run_local(signals, options, result, error);

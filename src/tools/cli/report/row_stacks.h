@@ -17,27 +17,28 @@ struct row_stack {
     const struct profile_sample *sample; /* in a row of one dump */
 };
 
-/* Lines of one function in a row: more tell nobody where to look. */
+/* Limit of the source lines of a row's function. With more, the row shows none. */
 #define ROW_LINES_MAX 64u
 
-/* The lines at which a row's first function of the program stands. */
+/* The source lines of a row's first function of the program, added up over its stacks. */
 struct row_lines {
     struct row_line {
         const char *file;
         uint32_t number;
         double change, heaviest; /* of its stacks */
-        uint32_t callsite;       /* of the heaviest one that may be shown; PROFILE_NONE: none may */
+        uint32_t callsite;       /* of the heaviest one; PROFILE_NONE: none can be printed */
     } known[ROW_LINES_MAX];
     uint32_t count;
-    bool is_unknown; /* of a stack, or there are too many */
+    bool is_unknown; /* a stack has no line, or there are too many lines */
 };
 
-/* Add a stack with what changed in it, and the weight by which it is shown; below 0: it is not. */
+/* Add a stack. change: its bytes or count. weight: the stack with the greatest is printed for its
+ * line; below 0: it cannot be printed, as it is of the other side. */
 void row_lines_add(struct row_lines *lines, const struct folding *folding,
                    const struct profile *profile, uint32_t callsite, double change, double weight);
 
-/* Return the number of lines that may be shown. Set the callsite to that of the line with the
- * greatest change in the direction (1 or -1). 0: they are unknown, and the callsite stays. */
+/* Return the number of lines that can be printed, and set *callsite to the one with the greatest
+ * change in the direction (1 or -1). Return 0 and leave it alone if lines are unknown. */
 uint32_t row_lines_most(const struct row_lines *lines, double direction, uint32_t *callsite);
 
 /* Return the frame of the function of the run time that most of the row's memory is for
@@ -51,9 +52,9 @@ bool row_stacks_print_parts(const struct folding *folding, const struct profile 
                             const struct row_stack *stacks, size_t count, FILE *out);
 
 /* Print a row's function and its callers, and end the line. If it adds up several stacks, its last
- * callers are those at which they part, and its source line is that of most of them, with the
- * number of the others. `callsite`: of the heaviest stack, which is shown if the lines are unknown.
- */
+ * callers are those at which they part; its source line is the one with most of the memory,
+ * followed by the number of other lines. `callsite`: of the heaviest stack, printed if lines are
+ * unknown. */
 void row_stacks_print(const struct stack_format *format, uint32_t callsite,
                       const struct row_stack *stacks, size_t count, FILE *out);
 
