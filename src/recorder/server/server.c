@@ -186,11 +186,15 @@ static void enter(struct server *server)
         server_watch(server, pidfd);
 }
 
-/* Return whether the peer has closed its side, since it waits no longer. */
-static bool has_left(int fd)
+/* Return whether the peer has closed its side, since it waits no longer, and its program has a
+ * profile: an answer would replace what a later hello began. Without a profile the answer makes one
+ * that says why it is empty, and the process is invited again. */
+static bool is_outdated(const struct session *session, int fd, pid_t pid)
 {
     struct pollfd polled = {.fd = fd};
-    return poll(&polled, 1, 0) == 1 && (polled.revents & POLLHUP) != 0;
+    bool has_left = poll(&polled, 1, 0) == 1 && (polled.revents & POLLHUP) != 0;
+    const struct target *target = has_left && session != NULL ? session_find(session, pid) : NULL;
+    return target != NULL && target->exec != TARGET_EXEC_AWAY && !target_has_exec(target);
 }
 
 static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
@@ -208,7 +212,7 @@ static int answer_hello(void *context, int fd, pid_t pid, uid_t uid,
     *reply = (struct handshake_reply){
         .magic = HANDSHAKE_MAGIC, .version = HANDSHAKE_VERSION, .verdict = HANDSHAKE_NOT_A_TARGET};
     /* It may have passed its connection on and ended. Its pid may be another process's then. */
-    if (!access_peer_lives(fd) || has_left(fd))
+    if (!access_peer_lives(fd) || is_outdated(session, fd, pid))
         code = -ESRCH;
     else if (session != NULL)
         code = session_hello(session, &info, uid, hello, reply, memfd);
