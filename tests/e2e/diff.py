@@ -243,9 +243,11 @@ def test_report_figures(directory):
     check(sites > shared > 0 and wrong == told == 0, f"peaks in SQL: {rows}")
 
 
-def check_legend(text, what):
+def check_legends(before, after):
     """The mark is explained if it is used."""
-    check((" * " in text) == ("* more than sampling alone" in text), f"{what}: {text}")
+    for verb in (["diff"], ["diff", "--view", "max"], ["leaks"]):
+        text = run([TOOL, *verb, before, after]).stdout.decode()
+        check((" * " in text) == ("* more than sampling alone" in text), f"{verb}: {text}")
 
 
 def test_added_leak(directory):
@@ -263,8 +265,8 @@ def share_found(directory):
         before = record(directory, f"before-{number}")
         after = record(directory, f"after-{number}", "2000")
         names = marked(diff_json(before, after))
-        for verb in ("diff", "leaks") if number < 10 else ():
-            check_legend(run([TOOL, verb, before, after]).stdout.decode(), verb)
+        if number < 10:
+            check_legends(before, after)
         found += "the_leak" in names
         right += names == ["the_leak"]
         shutil.rmtree(before)
@@ -283,8 +285,8 @@ def test_nothing_added(directory):
         difference = diff_json(before, after)
         for view in views:
             marks[view] += bool(marked(difference, view))
-        for verb in ("diff", "leaks") if number < 10 else ():
-            check_legend(run([TOOL, verb, before, after]).stdout.decode(), verb)
+        if number < 10:
+            check_legends(before, after)
         shutil.rmtree(before)
         shutil.rmtree(after)
     print(f"marked in these numbers of {RUNS} runs: {marks}")

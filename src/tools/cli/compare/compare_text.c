@@ -240,6 +240,16 @@ static void print_no_difference(const struct page *page)
         fputs("both are the same dump\n", page->out);
 }
 
+static void print_legend(const struct page *page, bool has_rows)
+{
+    if (*page->has_marks)
+        fputs("\n* more than sampling alone explains (99 % for the whole table, by Holm)\n",
+              page->out);
+    if (has_rows && !page->pair->exact && page->view == EXPORT_MAX)
+        fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
+              page->out);
+}
+
 static void print_pair(const struct page *page, const struct compare_source sources[2])
 {
     size_t count = 0, shown = 0;
@@ -269,12 +279,7 @@ static void print_pair(const struct page *page, const struct compare_source sour
     else if (shown == 0)
         fprintf(page->out, "\nno difference in %s by %s\n", export_view_info[page->view].title,
                 compare_by_names[page->options->diff.by]);
-    else if (!page->pair->exact && page->view == EXPORT_MAX)
-        fputs("\nat the peak only the total is marked: samples decide which moment that is\n",
-              page->out);
-    else if (*page->has_marks)
-        fputs("\n* more than sampling alone explains (99 % for the whole table, by Holm)\n",
-              page->out);
+    print_legend(page, shown > 0);
     free(rows);
 }
 
