@@ -247,6 +247,8 @@ def shape(line):
     # Whether a block that is freed at once is live at a dump hangs on chance.
     line = re.sub(r", among [\d,]+ callsites?\b", "", line)
     line = line.replace("That is nearly its peak.", "That is its peak.") # by chance, where the end is the peak
+    # Whether the last reading came while the program freed its memory.
+    line = re.sub(r"\. Of [^;]* that were read .*; report --rss has all\.", ".", line)
     line = re.sub(rf"{AMOUNT}", "N", line)
     line = re.sub(r"[├└│┐┌─|` ]+", " ", line)
     return re.sub(r"\s+", " ", line).strip()
