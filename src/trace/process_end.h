@@ -42,7 +42,7 @@ struct process_end {
         used_bytes; /* by the cgroup with that limit: the most that was read in the last seconds */
     uint64_t peak_bytes; /* its highest use, with all that ran in it before */
     /* Resident memory, as last read before the end: the program's, and the profiler's own beside
-     * it. If that is unknown, rss_bytes includes it. */
+     * it, with what was written of the ring since. If that is unknown, rss_bytes includes it. */
     uint64_t rss_bytes, profiler_rss_bytes;
     uint64_t most_rss_bytes; /* by the kernel's own count, with the profiler's own */
 };

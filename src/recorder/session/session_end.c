@@ -81,7 +81,7 @@ void session_write_process_end(struct session *session, struct target *target, i
                               .boottime_ns = clock_read_ns(CLOCK_BOOTTIME),
                               .oom_kills = find_oom_kills(session, target),
                               .rss_bytes = target->rss_bytes,
-                              .profiler_rss_bytes = target->profiler_rss_bytes,
+                              .profiler_rss_bytes = target_profiler_rss(target),
                               .most_rss_bytes = target->most_rss_bytes};
     struct memory_cgroup *limiting = memory_cgroup_limiting(target->cgroup);
     process_end_set_status(&end, exit_status);

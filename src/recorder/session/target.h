@@ -82,7 +82,8 @@ struct target {
     uint64_t title_due_ms;                    /* CLOCK_MONOTONIC */
     /* As last read, of the program and of the profiler; 0: unknown, and part of rss_bytes. */
     uint64_t rss_bytes, profiler_rss_bytes;
-    uint64_t most_rss_bytes; /* as in struct process_end */
+    uint64_t read_at_touched; /* what the process had touched of its ring then */
+    uint64_t most_rss_bytes;  /* as in struct process_end */
 
     /* Of its memory cgroup (session_cgroups.c). */
     struct memory_cgroup *cgroup; /* NULL: none */
@@ -226,6 +227,10 @@ void target_remark_families(const struct target *target, char *remark, size_t si
  * is written. */
 void target_write_memory_point(struct target *target, struct trace_writer *writer,
                                bool process_stats);
+
+/* Return the profiler's own part of the resident memory: as last read, and what the process has
+ * written of the ring since. 0: unknown. */
+uint64_t target_profiler_rss(const struct target *target);
 /* Write what changes slowly: threads that start, end, or change their name, and the pressure of the
  * cgroup. */
 void target_write_threads(struct target *target, struct trace_writer *writer, const char *cgroups);
