@@ -243,8 +243,14 @@ def test_libraries_come_and_go():
         for cycle in range(50 if harness.LONG else 12):
             output = os.path.join(directory, "o")
             outcome = run([TOOL, "-p", str(process.pid), "-d", "30", "-i", "512", "--quiet", "-o", output])
-            if not check(outcome.status == 0 and process.poll() is None, f"cycle {cycle}: {outcome.status}, {outcome.stderr!r}"):
+            # At each of its looks within 30 ms, a thread may be in the loader.
+            is_seen = b"Its loader had not finished" not in outcome.stderr
+            if not check(outcome.status == (0 if is_seen else 3) and process.poll() is None,
+                         f"cycle {cycle}: {outcome.status}, {outcome.stderr!r}"):
                 break
+            if not is_seen:
+                shutil.rmtree(output, ignore_errors=True)
+                continue
             check(not harness.client_mappings(process.pid), f"cycle {cycle}: {harness.client_mappings(process.pid)}")
             heap = json.loads(run([TOOL, "report", "--json", output]).stdout)["heaps"][0]
             samples += heap["total"]["samples"]

@@ -35,7 +35,10 @@ USE_DAEMON = """
 heapprofd & daemon=$!
 timeout 20 sh -c 'until [ -S /run/heapprofd/socket ]; do sleep 0.05; done' || exit 1
 rm -rf /tmp/attached
-heap_profile -p $target -d 200 -o /tmp/attached || exit 1
+heap_profile -p $target -c 100 -o /tmp/attached & session=$!
+timeout 120 sh -c 'until heap_profile report /tmp/attached | grep -q "^ *allocated  *[1-9]"; do sleep 0.1; done' 2>/dev/null
+kill $session
+wait $session || exit 1
 timeout 20 sh -c 'until heap_profile status | grep -q "^no sessions"; do sleep 0.05; done'
 heap_profile status
 heap_profile report /tmp/attached
