@@ -3,7 +3,7 @@
  * A file that is written sequentially, gzipped or plain.
  *
  * A gzipped file that is not large is kept until it is closed, and packed at once by libdeflate: in
- * half the time of zlib, 6 % smaller. A larger one is packed in blocks (parallel_gzip.h).
+ * half the time of zlib, 6 % smaller. A larger one is packed in blocks by several threads.
  */
 #ifndef HEAPPROFD_UTIL_PACKED_FILE_H
 #define HEAPPROFD_UTIL_PACKED_FILE_H

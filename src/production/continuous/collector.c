@@ -3,10 +3,12 @@
 #include "production/continuous/collector.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,6 @@
 
 #include "production/continuous/cost_control.h"
 #include "production/continuous/describe_periods.h"
-#include "production/continuous/last_dump.h"
 #include "production/continuous/names.h"
 #include "production/continuous/outputs.h"
 #include "production/continuous/own_cost.h"
@@ -26,8 +27,57 @@
 #include "production/continuous/session_link.h"
 #include "profile/builder/profile_read.h"
 #include "util/clock.h"
+#include "util/error.h"
 #include "util/event_loop.h"
+#include "util/safe_directory.h"
 #include "util/terminal_text.h"
+
+/*
+ * When the collector last gave a dump to the sinks, in a file of the spool directory, so that the
+ * next one knows what was lost if this one was killed.
+ */
+
+#define FILE_NAME "last-dump"
+#define NEW_NAME "last-dump.new"
+
+/* Return the time of the last dump, ns since 1970; 0: unknown. */
+static int64_t last_dump_read(const char *directory)
+{
+    char text[32] = "";
+    int parent = safe_directory_open(directory, NULL);
+    int fd = parent < 0 ? -1 : openat(parent, FILE_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0) {
+        ssize_t length = read(fd, text, sizeof(text) - 1);
+        text[length > 0 ? length : 0] = '\0';
+        close(fd);
+    }
+    if (parent >= 0)
+        close(parent);
+    long long time_ns = strtoll(text, NULL, 10);
+    return time_ns > 0 ? (int64_t)time_ns : 0;
+}
+
+/* Return 0 or a negative errno with a message. */
+static int last_dump_write(const char *directory, int64_t time_ns, struct error *error)
+{
+    char text[32];
+    int length = snprintf(text, sizeof(text), "%lld\n", (long long)time_ns);
+    int parent = safe_directory_make(directory, error);
+    if (parent < 0)
+        return parent;
+    int fd = openat(parent, NEW_NAME, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int code = fd < 0 ? -errno : 0;
+    if (fd >= 0 && write(fd, text, (size_t)length) != length)
+        code = -EIO;
+    if (fd >= 0)
+        close(fd);
+    if (code == 0 && renameat(parent, NEW_NAME, parent, FILE_NAME) < 0)
+        code = -errno;
+    close(parent);
+    return code < 0 ? error_set(error, code, "cannot write %s/" FILE_NAME ": %s", directory,
+                                strerror(-code))
+                    : 0;
+}
 
 #define COST_PERIOD_MS 10000u
 #define EVENTS_AT_ONCE 16

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds of sinks that this build has. A new kind is a line here and one in open_sink.c. */
+/* The kinds of sinks that this build has. A new kind is a line here and one in sinks.c. */
 #ifndef HEAPPROFD_PRODUCTION_SINKS_KINDS_H
 #define HEAPPROFD_PRODUCTION_SINKS_KINDS_H
 

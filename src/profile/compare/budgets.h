@@ -109,7 +109,7 @@ struct budget_result {
     uint64_t deciding_interval_bytes; /* undecidable: a sampling interval that would decide; 0: no
                                          interval would */
     const char *reason;               /* why it is undecidable; "" */
-    /* The stacks that hold most of it, one of each row (culprits.h), with the bytes of the row; the
+    /* The stacks that hold most of it, one of each row, with the bytes of the row; the
      * heaviest first; PROFILE_NONE ends the list. Of a growth the rows that grew most
      * (growth_rows.h), with what they gained: bytes or calls. */
     uint32_t culprits[BUDGET_CULPRITS];

@@ -10,15 +10,117 @@
 #include "profile/compare/baseline_file.h"
 #include "profile/compare/budget_reasons.h"
 #include "profile/compare/budgets_judge.h"
-#include "profile/compare/culprits.h"
 #include "profile/compare/diff.h"
 #include "profile/compare/estimates.h"
 #include "profile/compare/stack_pattern.h"
 #include "profile/confidence_interval.h"
+#include "profile/folding.h"
 #include "profile/partial.h"
 #include "profile/rollup.h"
 #include "profile/unseen.h"
+#include "trace/intern.h"
 #include "util/array.h"
+
+/*
+ * Finds the rows of stacks that hold most of a sum. A row has all stacks that a table shows alike:
+ * the function that they are charged to, and its callers, each with its line.
+ */
+
+struct culprits {
+    const struct profile *profile;
+    const struct folding *folding; /* NULL: nothing is folded */
+    struct intern_table ids;
+    struct culprit {
+        uint32_t callsite; /* of the heaviest stack */
+        double bytes, heaviest_bytes;
+    } * rows; /* by id */
+    size_t capacity;
+    bool failed; /* no memory */
+};
+
+struct shown_frame {
+    uint64_t name, source_file, line;
+};
+
+static struct shown_frame shown_frame(const struct profile *profile,
+                                      const struct folding_step *step)
+{
+    const struct profile_frame *frame = &profile->frames[profile->callsites[step->callsite].frame];
+    bool is_named = *frame->name != '\0';
+    if (step->nameless > 0)
+        return (struct shown_frame){.name = step->nameless, .source_file = frame->mapping};
+    return (struct shown_frame){
+        .name = (uint64_t)(uintptr_t)frame->name,
+        .source_file = is_named ? (uint64_t)(uintptr_t)frame->source_file : frame->mapping,
+        .line = is_named ? frame->line : frame->function_start,
+    };
+}
+
+/* Return the id of a stack's row, from 1; 0: no memory. */
+static uint64_t row_of(struct culprits *culprits, uint32_t callsite, bool *added)
+{
+    const struct profile *profile = culprits->profile;
+    struct {
+        uint64_t module, goes_on;
+        struct shown_frame frames[FOLDING_STEPS_MAX];
+    } key = {0};
+    struct folding_row row;
+    folding_row_of(culprits->folding, profile, callsite, &row);
+    key.module = profile->frames[profile->callsites[row.steps[0].callsite].frame].mapping;
+    for (uint32_t i = 0; i < row.count; i++)
+        key.frames[i] = shown_frame(profile, &row.steps[i]);
+    key.goes_on = row.next != PROFILE_NONE;
+    return intern_bytes(&culprits->ids, &key, sizeof(key), added);
+}
+
+static void culprits_add(struct culprits *culprits, uint32_t callsite, double bytes)
+{
+    bool added = false;
+    if (callsite == PROFILE_NONE || !(bytes > 0))
+        return;
+    uint64_t id = row_of(culprits, callsite, &added);
+    if (id == 0 || (added && ARRAY_RESERVE(&culprits->rows, &culprits->capacity, id - 1, 1) < 0)) {
+        culprits->failed = true;
+        return;
+    }
+    struct culprit *row = &culprits->rows[id - 1];
+    if (added)
+        *row = (struct culprit){.callsite = callsite};
+    row->bytes += bytes;
+    if (bytes > row->heaviest_bytes) {
+        row->heaviest_bytes = bytes;
+        row->callsite = callsite;
+    }
+}
+
+/* Get the heaviest rows, the heaviest first. The callsite PROFILE_NONE ends a list that has fewer.
+ * Only rows above 0 are in it. Return 0 or -ENOMEM. */
+static int culprits_heaviest(const struct culprits *culprits, uint32_t *callsites, double *bytes,
+                             size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        callsites[i] = PROFILE_NONE;
+        bytes[i] = 0;
+    }
+    for (size_t i = 0; i < culprits->ids.count && !culprits->failed; i++) {
+        struct culprit row = culprits->rows[i];
+        for (size_t j = 0; j < count; j++) {
+            if (!(row.bytes > bytes[j]))
+                continue;
+            struct culprit lighter = {.callsite = callsites[j], .bytes = bytes[j]};
+            callsites[j] = row.callsite;
+            bytes[j] = row.bytes;
+            row = lighter;
+        }
+    }
+    return culprits->failed ? -ENOMEM : 0;
+}
+
+static void culprits_free(struct culprits *culprits)
+{
+    intern_free(&culprits->ids);
+    free(culprits->rows);
+}
 
 /* Standard normal quantile of 97.5 %. */
 #define DEVIATIONS 1.959964

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of one side of a growth: stacks that a table shows alike, as in culprits.h, but without
+ * The rows of one side of a growth: stacks that a table shows alike, as in budgets_check.c, but without
  * lines, so that two builds of a program have the same rows. A row is known by its text,
  * "function [module] < caller < caller", which a baseline file can keep.
  */

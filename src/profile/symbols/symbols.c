@@ -23,11 +23,15 @@
  */
 #include "profile/symbols/symbols.h"
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <libelf.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,13 +40,96 @@
 
 #include "profile/symbols/debugdata.h"
 #include "profile/symbols/elf_source.h"
-#include "profile/symbols/function_starts.h"
 #include "profile/symbols/near_symbols.h"
 #include "profile/symbols/symbol_ranges.h"
 #include "profile/symbols/symbol_table.h"
 #include "util/array.h"
 #include "util/hex.h"
 #include "util/regular_file.h"
+#include "util/sorted_search.h"
+
+/*
+ * Where functions without symbols start: a stripped file still has an entry for each function in
+ * its unwind table, .eh_frame, and a sorted index of their starts in .eh_frame_hdr (Linux Standard
+ * Base Core Specification 5.0, section 10.6).
+ */
+
+struct function_starts {
+    Dwarf_CFI *unwind_table; /* NULL: the file has no index, or a damaged one */
+    const uint8_t *rows;     /* of the index: start and entry, as int32_t from `base` */
+    size_t count;
+    uint64_t base; /* ELF virtual address of the index */
+};
+
+/* The encodings that all linkers use: the version, those of the pointer to .eh_frame, of the number
+ * of rows, and of the rows. */
+static const uint8_t usual[] = {1, DW_EH_PE_pcrel | DW_EH_PE_sdata4, DW_EH_PE_udata4,
+                                DW_EH_PE_datarel | DW_EH_PE_sdata4};
+#define COUNT_OFFSET 8u
+#define ROWS_OFFSET 12u
+#define ROW_BYTES 8u
+
+static bool find_index(Elf *elf, GElf_Phdr *index)
+{
+    size_t count;
+    if (elf_getphdrnum(elf, &count) != 0)
+        return false;
+    for (size_t i = 0; i < count && gelf_getphdr(elf, (int)i, index) != NULL; i++)
+        if (index->p_type == PT_GNU_EH_FRAME)
+            return true;
+    return false;
+}
+
+/* Read the index of a file, which stays open meanwhile. */
+static void function_starts_open(struct function_starts *starts, Elf *elf)
+{
+    GElf_Phdr index;
+    uint32_t count;
+    *starts = (struct function_starts){0};
+    if (!find_index(elf, &index))
+        return;
+    const Elf_Data *data =
+        elf_getdata_rawchunk(elf, (int64_t)index.p_offset, index.p_filesz, ELF_T_BYTE);
+    if (data == NULL || data->d_size < ROWS_OFFSET ||
+        memcmp(data->d_buf, usual, sizeof(usual)) != 0)
+        return;
+    memcpy(&count, (const uint8_t *)data->d_buf + COUNT_OFFSET, sizeof(count));
+    if (count > (data->d_size - ROWS_OFFSET) / ROW_BYTES)
+        return;
+    starts->rows = (const uint8_t *)data->d_buf + ROWS_OFFSET;
+    starts->count = count;
+    starts->base = index.p_vaddr;
+    starts->unwind_table = dwarf_getcfi_elf(elf);
+}
+
+static void function_starts_close(struct function_starts *starts)
+{
+    dwarf_cfi_end(starts->unwind_table);
+    *starts = (struct function_starts){0};
+}
+
+static uint64_t start_of(const struct function_starts *starts, size_t row)
+{
+    int32_t distance;
+    memcpy(&distance, starts->rows + row * ROW_BYTES, sizeof(distance));
+    return starts->base + (uint64_t)(int64_t)distance;
+}
+
+/* Find the start of the function with the ELF virtual address. Return false if the unwind table has
+ * no entry for it. */
+static bool function_starts_find(const struct function_starts *starts, uint64_t address,
+                                 uint64_t *start)
+{
+    Dwarf_Frame *frame = NULL;
+    if (starts->unwind_table == NULL)
+        return false;
+    size_t after = SORTED_SEARCH(starts->count, at, start_of(starts, at) <= address);
+    if (after == 0 || dwarf_cfi_addrframe(starts->unwind_table, address, &frame) != 0)
+        return false;
+    free(frame);
+    *start = start_of(starts, after - 1);
+    return true;
+}
 
 #define DEBUG_DIRECTORY "/usr/lib/debug/.build-id"
 #define BUILD_ID_LENGTH_MAX 64

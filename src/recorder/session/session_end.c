@@ -1,12 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What became of a target's process: how it ended, and how much memory its cgroup had. */
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
 
-#include "recorder/processes/exit_status.h"
 #include "recorder/session/session_state.h"
 #include "trace/process_end.h"
 #include "util/clock.h"
 #include "util/process_files.h"
+
+/*
+ * How a process that is not our child has ended. The kernel tells it in two places, each for a
+ * time: /proc/PID/stat while the process is a zombie, to those who may trace it; and the pidfd once
+ * its parent has waited for it, from Linux 6.15 on. (The third are the process events of
+ * exec_events.h.)
+ */
+
+/* The first version of the kernel's struct pidfd_info, and its request. Debian 12's headers lack
+ * them. */
+struct pidfd_info_first {
+    uint64_t mask, cgroup_id;
+    uint32_t pid, leader, parent;
+    uint32_t ids[8];
+    int32_t exit_code;
+};
+#define PIDFD_INFO_EXIT_MASK (UINT64_C(1) << 3)
+#define PIDFD_GET_INFO_FIRST _IOWR(0xff, 11, struct pidfd_info_first)
+_Static_assert(sizeof(struct pidfd_info_first) == 64, "the kernel's PIDFD_INFO_SIZE_VER0");
+
+static int32_t status_of_pidfd(int pidfd)
+{
+    struct pidfd_info_first info = {.mask = PIDFD_INFO_EXIT_MASK};
+    if (pidfd < 0 || ioctl(pidfd, PIDFD_GET_INFO_FIRST, &info) < 0 ||
+        (info.mask & PIDFD_INFO_EXIT_MASK) == 0)
+        return -1;
+    return info.exit_code;
+}
+
+/* Return whether the kernel lets us see what only those may see who may trace the process: to
+ * others the exit code in its stat is 0. */
+static bool may_see_code(int directory)
+{
+    char text[512];
+    return process_directory_read(directory, "io", text, sizeof(text)) > 0;
+}
+
+static int32_t status_of_zombie(int directory)
+{
+    char text[2048];
+    struct process_stat stat;
+    if (directory < 0 || process_directory_read(directory, "stat", text, sizeof(text)) <= 0 ||
+        !process_stat_parse(text, &stat) || stat.state != 'Z')
+        return -1;
+    return stat.exit_code != 0 || may_see_code(directory) ? stat.exit_code : -1;
+}
+
+/* Return the status of an ended process as waitpid gives it; -1: unknown. `directory` is /proc/PID,
+ * opened while the process ran; -1: none. */
+static int32_t exit_status_find(int directory, int pidfd)
+{
+    int32_t status = status_of_zombie(directory);
+    return status >= 0 ? status : status_of_pidfd(pidfd);
+}
 
 /* The OOM killer counts a process before it sends the signal. A process may need some time to die
  * of it, and it may be a while until we look. */

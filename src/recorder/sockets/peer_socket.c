@@ -3,13 +3,90 @@
 #include "recorder/sockets/peer_socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "recorder/sockets/closing_child.h"
 #include "util/clock.h"
+#include "util/close_descriptors.h"
+#include "util/priority.h"
+
+/*
+ * Closes descriptors whose last close may take as long as a stranger likes, in a child that nobody
+ * waits for.
+ *
+ * The child keeps only these descriptors: however long it takes, it holds no connection, lock or
+ * listener of others. It ends as soon as this process has closed its own copies, so the last close
+ * is the kernel's while the child ends, which does not wait for a socket with SO_LINGER. A file on
+ * FUSE can keep the child in the kernel until its server answers.
+ *
+ * A pipe tells the child when to end. The child makes system calls only: it is a copy of one thread
+ * of a process that may have more.
+ */
+
+/* Close all other descriptors. The first ones are in ascending order. */
+static void keep_only(const int *fds, unsigned count, int pipe)
+{
+    unsigned next = 0;
+    for (unsigned i = 0; i <= count; i++) {
+        unsigned end = i < count ? (unsigned)fds[i] : ~0U;
+        if ((unsigned)pipe >= next && (unsigned)pipe < end) {
+            if ((unsigned)pipe > next)
+                close_descriptors(next, (unsigned)pipe - 1);
+            next = (unsigned)pipe + 1;
+        }
+        if (end > next)
+            close_descriptors(next, end == ~0U ? end : end - 1);
+        next = end + 1;
+    }
+}
+
+static _Noreturn void hold(const int *fds, unsigned count, int pipe)
+{
+    struct pollfd closed = {.fd = pipe};
+    keep_only(fds, count, pipe);
+    while ((closed.revents & (POLLHUP | POLLNVAL)) == 0)
+        syscall(SYS_ppoll, &closed, 1, NULL, NULL, sizeof(unsigned long));
+    for (;;)
+        syscall(SYS_exit_group, 0);
+}
+
+static int compare_fds(const void *left, const void *right)
+{
+    int a = *(const int *)left, b = *(const int *)right;
+    return (a > b) - (a < b);
+}
+
+/* Start a child that closes the descriptors (sorted by this call), and close them here. Return its
+ * pid, for waitpid() with __WALL: its end sends no SIGCHLD, because programs that embed the
+ * profiler wait for that signal. Return -1, with all of them still open, if no child can be
+ * started. */
+static pid_t closing_child_start(int *fds, unsigned count)
+{
+    int pipe[2];
+    if (pipe2(pipe, O_CLOEXEC) < 0)
+        return -1;
+    qsort(fds, count, sizeof(*fds), compare_fds);
+    pid_t child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, 0);
+    if (child == 0)
+        hold(fds, count, pipe[0]);
+    close(pipe[0]);
+    if (child > 0) {
+        priority_restore(child);
+        /* The child still has them, so these closes do not wait. */
+        for (unsigned i = 0; i < count; i++)
+            close(fds[i]);
+    }
+    close(pipe[1]);
+    return child;
+}
 
 /* A flood of such connections costs one fork for each PEER_SOCKETS_PARKED_AT_ONCE of them, or for
  * each period of this length. It is also the time that the peer has to read why its connection

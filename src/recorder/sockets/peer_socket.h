@@ -36,7 +36,7 @@ void peer_socket_skip(int fd);
  * have another one. */
 int peer_socket_take_descriptor(int fd);
 
-/* Connections that end with descriptors in them. A child closes them (closing_child.h). Descriptors
+/* Connections that end with descriptors in them. A child closes them. Descriptors
  * of a stranger may keep all children in the kernel for as long as the stranger likes. Then further
  * connections are parked: sent into queues (SCM_RIGHTS) that this process keeps open until a child
  * can take them. The kernel limits how many descriptors a user may have in unread messages

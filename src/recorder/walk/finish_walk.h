@@ -2,7 +2,7 @@
 /*
  * Finishes walks that a profiled process could not finish (wire/record.h, struct record_walk). It
  * starts from the registers and the copy of the stack that the process sent, uses the call frame
- * information of its modules' files (unwind_file.h), and frame pointers without such information.
+ * information of its modules' files, and frame pointers without such information.
  *
  * Neither the process nor the files are trusted: nothing is read outside the copy, and a walk takes
  * a bounded number of steps.

@@ -2,11 +2,246 @@
 /* Sums a selection by function, module and file over the tree of stacks. */
 #include "tools/view/answers/table.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/view/answers/part_table.h"
+#include "profile/compare/estimates.h"
 #include "util/xmalloc.h"
+
+/*
+ * Tables of what is no part of a stack: threads, types and contexts, into which samples are
+ * divided, and classes of samples by size and lifetime.
+ *
+ * In a difference, threads, types and contexts change as in heap_profile diff. A stack may be of
+ * one class before and of another after; each class then has what only= keeps of it on either side.
+ */
+
+static void add_part_row(struct table *table, struct table_row row)
+{
+    XARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
+}
+
+/* --- over parts --- */
+
+struct parts {
+    struct table *table;
+    const struct view_selection *selection;
+    enum view_dimension key;
+    struct intern_table ids;
+};
+
+/* Return the row of a part. */
+static struct table_row *row_of(struct parts *at, const struct table_row *wanted)
+{
+    bool added, is_numbered = wanted->label == NULL || at->key == VIEW_THREAD;
+    uint64_t id = xmalloc_id(
+        is_numbered ? intern_bytes(&at->ids, &wanted->number, sizeof(wanted->number), &added)
+                    : intern_bytes(&at->ids, wanted->label, strlen(wanted->label), &added));
+    if (added)
+        add_part_row(at->table, *wanted);
+    return &at->table->rows[id - 1];
+}
+
+static const char *thread_name_of(const struct view_dump *of, int32_t tid)
+{
+    int32_t pid = of->of->profile->processes[of->dump.heap->process].pid;
+    return tid == 0 ? "" : profile_thread_name(of->of->profile, pid, tid);
+}
+
+static void take_part(struct parts *at, const struct profile_part *part,
+                      const struct rollup_values *values)
+{
+    enum export_view view = at->selection->view;
+    struct flame_sum sum = {.gained = estimate_of_view(values, view)};
+    struct table_row wanted = {.function = STACK_NONE};
+    if (at->key == VIEW_THREAD) {
+        wanted.number = part->tid;
+        wanted.label = thread_name_of(&at->selection->at, part->tid);
+    } else {
+        wanted.label = at->key == VIEW_TYPE ? part->type : part->context;
+    }
+    struct table_row *row = row_of(at, &wanted);
+    sum.width = estimate_rank(&sum.gained, view);
+    flame_sum_add(&row->self, &sum);
+    flame_sum_add(&row->total, &sum);
+}
+
+/* Add a sample's parts. Samples of several threads have no peak of each, but may be of one type. */
+static int take_parts(struct parts *at, const struct profile_sample *sample)
+{
+    static const struct profile_part without_part = {.type = "", .context = ""};
+    const struct rollup_values all = rollup_values_of(sample);
+    bool is_whole = sample->part_count == 0 || (!sample->tagged && at->key != VIEW_THREAD);
+    if (is_whole || (!sample->tagged && sample->part_count == 1)) {
+        take_part(at, is_whole ? &without_part : sample->parts, &all);
+        return 0;
+    }
+    if (!sample->tagged && sample->peak.bytes > 0 && at->selection->view == EXPORT_MAX)
+        return -ENOTSUP;
+    for (uint32_t i = 0; i < sample->part_count; i++) {
+        const struct profile_part *part = &sample->parts[i];
+        const struct rollup_values values = {.figures = part->figures, .peak = part->peak};
+        take_part(at, part, &values);
+    }
+    return 0;
+}
+
+static int64_t class_of(const struct parts *at, const struct profile_sample *whole)
+{
+    return at->key == VIEW_SIZE ? view_size_class(whole, at->selection->view)
+                                : view_lifetime_class(whole);
+}
+
+/* Add a sample to the row of its class, which is that of the whole sample. */
+static void take_class(struct parts *at, const struct profile_sample *sample,
+                       const struct profile_sample *whole)
+{
+    enum export_view view = at->selection->view;
+    const struct rollup_values values = rollup_values_of(sample);
+    struct flame_sum sum = {.gained = estimate_of_view(&values, view)};
+    const struct table_row wanted = {.function = STACK_NONE, .number = class_of(at, whole)};
+    sum.width = estimate_rank(&sum.gained, view);
+    if (sum.width == 0)
+        return;
+    struct table_row *row = row_of(at, &wanted);
+    flame_sum_add(&row->self, &sum);
+    flame_sum_add(&row->total, &sum);
+}
+
+/* Return what a sample of the shown dump is a part of. */
+static const struct profile_sample *whole_of(const struct view_selection *selection,
+                                             const struct view_dump *of, size_t index)
+{
+    return selection->only.count > 0 ? of->part.whole[index] : of->dump.dump->samples[index];
+}
+
+static int by_part(struct parts *at, struct view_profiles *profiles)
+{
+    const struct view_selection *selection = at->selection;
+    const struct view_dump *of = &selection->at;
+    const struct profile_dump *dump = view_shown(selection, of);
+    int code = 0;
+    for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
+        const struct profile_sample *sample = dump->samples[i];
+        if (view_profiles_node(profiles, &selection->filter, of->of, sample->callsite) ==
+            STACK_NONE)
+            continue;
+        if (at->key >= VIEW_SIZE)
+            take_class(at, sample, whole_of(selection, of, i));
+        else
+            code = take_parts(at, sample);
+    }
+    return code;
+}
+
+/* --- changes of parts --- */
+
+static void add_change(struct table *table, const struct diff_row *changed, enum export_view view)
+{
+    const struct change_parts *parts = &changed->parts[diff_figure_of(view)];
+    struct flame_sum sum = {.gained = parts->gained, .lost = parts->lost};
+    sum.width = fabs(estimate_rank(&sum.gained, view) - estimate_rank(&sum.lost, view));
+    add_part_row(table, (struct table_row){.label = changed->label,
+                                           .function = STACK_NONE,
+                                           .number = changed->tid,
+                                           .self = sum,
+                                           .total = sum});
+}
+
+static int by_label(struct parts *at, struct view_profiles *profiles, struct error *error)
+{
+    static const enum diff_by by[] = {
+        [VIEW_THREAD] = DIFF_THREAD, [VIEW_TYPE] = DIFF_TYPE, [VIEW_CONTEXT] = DIFF_CONTEXT};
+    const struct diff_options options = {.by = by[at->key], .views = 1u << at->selection->view};
+    struct view_selection some;
+    int code = view_selection_restrict(&some, profiles, at->selection, NULL, error);
+    const struct export_dump dumps[] = {{some.base.dump.heap, &some.base.part.dump},
+                                        {some.at.dump.heap, &some.at.part.dump}};
+    const struct diff_side before = {some.base.of->profile, &dumps[0], 1},
+                           after = {some.at.of->profile, &dumps[1], 1};
+    struct diff *diff = code < 0 ? NULL : xmalloc_made(diff_new(&before, &after, &options));
+    for (size_t i = 0; code == 0 && diff->pair_count > 0 && i < diff->pairs[0].row_count; i++)
+        add_change(at->table, &diff->pairs[0].rows[i], at->selection->view);
+    diff_free(diff);
+    view_selection_unrestrict(&some);
+    return code;
+}
+
+/* List the classes of a dump's samples as rows. */
+static void add_classes(struct parts *at, const struct view_dump *of)
+{
+    const struct profile_dump *dump = of->dump.dump;
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        const struct table_row wanted = {.function = STACK_NONE,
+                                         .number = class_of(at, dump->samples[i])};
+        row_of(at, &wanted);
+    }
+}
+
+/* Sum up the change of each class: the stacks of a class may be others in the two dumps. */
+static int by_class(struct parts *at, struct view_profiles *profiles, struct error *error)
+{
+    int code = 0;
+    add_classes(at, &at->selection->at);
+    add_classes(at, &at->selection->base);
+    for (size_t i = 0; i < at->table->count && code == 0; i++) {
+        struct table_row *row = &at->table->rows[i];
+        const struct view_only_item item = {
+            .dimension = at->key, .text = "", .number = row->number};
+        struct view_selection some;
+        struct view_leaves leaves = {0};
+        code = view_selection_restrict(&some, profiles, at->selection, &item, error);
+        if (code == 0) {
+            view_leaves_make(&leaves, profiles, &some);
+            row->self = row->total = leaves.total;
+        }
+        view_leaves_free(&leaves);
+        view_selection_unrestrict(&some);
+    }
+    return code;
+}
+
+/* --- */
+
+static const char *why_not(const struct view_selection *selection, enum view_dimension key)
+{
+    bool is_difference = view_selection_is_difference(selection);
+    const char *at = view_dimension_why_unknown(selection->at.dump.heap, key), *base = at;
+    if (is_difference)
+        base = view_dimension_why_unknown(selection->base.dump.heap, key);
+    const char *why = at != NULL ? at : base;
+    /* A table of allocations without types has one row, of all. */
+    if ((key == VIEW_TYPE || key == VIEW_CONTEXT) && at != NULL && base != NULL)
+        why = NULL;
+    if (why == NULL && is_difference && key == VIEW_THREAD && selection->view == EXPORT_MAX)
+        why = "the file does not contain the peak of single threads";
+    if (why == NULL && is_difference && key >= VIEW_SIZE &&
+        selection->at.dump.heap != selection->base.dump.heap)
+        why = "two heaps are not compared by it; choose a dump of the same heap";
+    return why;
+}
+
+/* Make a table by VIEW_THREAD and later dimensions, as table_make(). */
+static int part_table_make(struct table *table, struct view_profiles *profiles,
+                           const struct view_selection *selection, enum view_dimension key,
+                           struct error *error)
+{
+    struct parts at = {.table = table, .selection = selection, .key = key};
+    const char *why = why_not(selection, key);
+    if (why != NULL)
+        return error_set(error, -EINVAL, "there is no table by %s: %s", view_dimension_names[key],
+                         why);
+    int code = !view_selection_is_difference(selection) ? by_part(&at, profiles)
+               : key >= VIEW_SIZE                       ? by_class(&at, profiles, error)
+                                                        : by_label(&at, profiles, error);
+    intern_free(&at.ids);
+    if (code == -ENOTSUP)
+        error_set(error, -EINVAL, "there is no table by %s: %s", view_dimension_names[key],
+                  "the file does not contain the peak of single threads");
+    return code == -ENOTSUP ? -EINVAL : code;
+}
 
 static bool is_of_function(enum view_dimension key)
 {

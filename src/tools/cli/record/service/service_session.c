@@ -4,19 +4,70 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "recorder/tracing/consumer/consumer.h"
+#include "recorder/tracing/consumer/snapshots.h"
 #include "tools/cli/record/end_signals.h"
 #include "tools/cli/record/record_session.h"
 #include "tools/cli/record/service/service_messages.h"
-#include "tools/cli/record/service/service_snapshots.h"
 #include "tools/print/format.h"
 #include "util/clock.h"
 #include "util/output_file.h"
+
+/* Saves snapshots of a session of the tracing service: TRACE.0, TRACE.1, ... */
+
+struct service_snapshots {
+    struct snapshots snapshots;
+    const char *trace_path;
+    unsigned count; /* saved */
+    bool quiet;
+};
+
+static int save_one(struct service_snapshots *snapshots, const struct session_config *config,
+                    const struct snapshot_due *due, struct consumer *consumer, struct error *error)
+{
+    char path[PATH_MAX];
+    struct output_file file;
+    int length = snprintf(path, sizeof(path), "%s.%u", snapshots->trace_path, snapshots->count);
+    if (length >= (int)sizeof(path))
+        return error_set(error, -ENAMETOOLONG, "%s: the name is too long", snapshots->trace_path);
+    int code = snapshots_clone(due, consumer, error);
+    if (code == 0)
+        code = output_file_open(&file, path, 0, error);
+    if (code < 0)
+        return code;
+    code = consumer_read(consumer, config, file.fd, error);
+    code = output_file_close(&file, code, error);
+    if (code < 0)
+        return code;
+    snapshots->count++;
+    if (!snapshots->quiet)
+        format_printf(stderr, "Trigger '%s': trace in %s\n", due->trigger, path);
+    return 0;
+}
+
+/* Save each snapshot that is due. Return 0, or a negative errno with a message. */
+static int service_snapshots_save(struct service_snapshots *snapshots,
+                                  const struct session_config *config,
+                                  const struct tracing_socket *socket,
+                                  const struct consumer_user *user, struct error *error)
+{
+    struct snapshot_due due;
+    int code = 0;
+    while (code == 0 && snapshots_take(&snapshots->snapshots, &due)) {
+        struct consumer consumer;
+        code = consumer_open(&consumer, socket, user, error);
+        if (code == 0)
+            code = save_one(snapshots, config, &due, &consumer, error);
+        consumer_close(&consumer);
+    }
+    return code;
+}
 
 /* Time after a session's end by its configuration until it counts as lost. */
 #define LATE_MS 10000
