@@ -275,7 +275,7 @@ static void remap_samples(struct filtering *at)
 /* --- applying --- */
 
 /* Write the patterns in words, and a warning of those that matched no frame. */
-static int describe(struct filtering *at)
+static int filter_describe(struct filtering *at)
 {
     const struct profile_filter *filter = at->filter;
     struct profile *profile = at->profile;
@@ -328,7 +328,7 @@ int profile_filter_apply(const struct profile_filter *filter, struct profile *pr
                                                   has(at.kinds, PROFILE_SHOW_FROM));
     }
     if (code == 0)
-        code = describe(&at);
+        code = filter_describe(&at);
     id_map_free(&at.names);
     id_map_free(&at.paths);
     free(at.matched);

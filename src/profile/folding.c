@@ -26,7 +26,8 @@ static bool is_rust_name(const char *name)
     return false;
 }
 
-static const struct known_frames *find(const char *module, const struct profile_frame *frame)
+static const struct known_frames *folding_find(const char *module,
+                                               const struct profile_frame *frame)
 {
     const char *linkage_name = frame->linkage_name;
     bool is_plain = strpbrk(frame->name, "<(") == NULL;
@@ -190,7 +191,7 @@ int folding_make(struct folding *folding, const struct profile *profile)
             folding->frames[i] = folding->frames[like];
             continue;
         }
-        folding->frames[i] = find(base_name(module), frame);
+        folding->frames[i] = folding_find(base_name(module), frame);
         code = id_map_set(&known, key, i);
     }
     id_map_free(&known);

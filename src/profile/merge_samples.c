@@ -113,7 +113,8 @@ static void leave_out(struct profile_left_out *left_out, const struct profile_sa
     left_out->callsites++;
 }
 
-static void gather(struct gathered *all, const struct profile_dump *dump, size_t number)
+static void merge_samples_gather(struct gathered *all, const struct profile_dump *dump,
+                                 size_t number)
 {
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct profile_sample *sample = dump->samples[i];
@@ -134,7 +135,7 @@ static void gather(struct gathered *all, const struct profile_dump *dump, size_t
 static int merge_dump(struct profile *profile, struct gathered *all, struct profile_dump *dump,
                       size_t number)
 {
-    gather(all, dump, number);
+    merge_samples_gather(all, dump, number);
     for (size_t i = 0; i < dump->sample_count; i++) {
         struct gathered *of = &all[dump->samples[i]->callsite];
         if (of->count == 1 || of->first != i)

@@ -164,7 +164,7 @@ static int end_like(const struct host_result *result)
     return 128 + number;
 }
 
-static int run(struct arguments *arguments)
+static int recorder_run(struct arguments *arguments)
 {
     char library[PATH_MAX];
     struct output_file file;
@@ -250,7 +250,7 @@ int main(int argc, char **argv)
         arguments.command = argv + optind;
         if (arguments.name_count > 0)
             arguments.config.process_cmdline = arguments.names;
-        code = run(&arguments) + 1;
+        code = recorder_run(&arguments) + 1;
         arguments.config.process_cmdline = NULL;
     }
     heap_config_clear(&arguments.config);

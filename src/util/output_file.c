@@ -16,12 +16,13 @@
 
 void (*output_file_waits)(const char *path);
 
-static int fail(const struct output_file *file, int code, struct error *error)
+static int output_file_fail(const struct output_file *file, int code, struct error *error)
 {
     return error_set(error, code, "%.300s: cannot be written: %s", file->path, strerror(-code));
 }
 
-static int refuse(const struct output_file *file, const char *reason, struct error *error)
+static int output_file_refuse(const struct output_file *file, const char *reason,
+                              struct error *error)
 {
     return error_set(error, -EINVAL, "%.300s: cannot be written: %s", file->path, reason);
 }
@@ -50,11 +51,11 @@ static int open_descriptor(struct output_file *file, int fd, struct error *error
 {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0)
-        return fail(file, -errno, error);
+        return output_file_fail(file, -errno, error);
     if ((flags & O_ACCMODE) == O_RDONLY)
-        return refuse(file, "it is open for reading only", error);
+        return output_file_refuse(file, "it is open for reading only", error);
     file->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    return file->fd < 0 ? fail(file, -errno, error) : 0;
+    return file->fd < 0 ? output_file_fail(file, -errno, error) : 0;
 }
 
 /* --- devices and pipes --- */
@@ -71,11 +72,11 @@ static int open_special(struct output_file *file, int directory, const struct st
         fd = openat(directory, file->name, flags);
     }
     if (fd < 0)
-        return fail(file, -errno, error);
+        return output_file_fail(file, -errno, error);
     if (fstat(fd, &opened) != 0 || opened.st_ino != status->st_ino ||
         opened.st_dev != status->st_dev || fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK)) {
         close(fd);
-        return refuse(file, "it was replaced just now", error);
+        return output_file_refuse(file, "it was replaced just now", error);
     }
     file->fd = fd;
     return 0;
@@ -97,7 +98,7 @@ static int open_in_place(struct output_file *file, int directory, struct error *
     struct stat status;
     int fd = openat(directory, file->name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return fail(file, -errno, error);
+        return output_file_fail(file, -errno, error);
     int code = fstat(fd, &status) != 0 ? -errno : 0;
     if (code == 0 &&
         (!S_ISREG(status.st_mode) || status.st_nlink != 1 || !safe_directory_trusts(status.st_uid)))
@@ -106,7 +107,7 @@ static int open_in_place(struct output_file *file, int directory, struct error *
         code = -errno;
     if (code < 0) {
         close(fd);
-        return fail(file, code, error);
+        return output_file_fail(file, code, error);
     }
     file->fd = fd;
     return 0;
@@ -223,7 +224,7 @@ static int open_regular(struct output_file *file, int directory, unsigned flags,
 {
     /* A rename would replace a write-protected file: refuse. */
     if (file->has_mode && faccessat(directory, file->name, W_OK, AT_EACCESS) != 0)
-        return fail(file, -errno, error);
+        return output_file_fail(file, -errno, error);
     bool in_place = file->has_mode && (flags & OUTPUT_FILE_RENAMED) == 0;
     if (in_place && is_mount_point(directory, file->name))
         return open_in_place(file, directory, error);
@@ -231,7 +232,7 @@ static int open_regular(struct output_file *file, int directory, unsigned flags,
     if (file->fd < 0 && in_place && (errno == EACCES || errno == EPERM || errno == EROFS))
         return open_in_place(file, directory, error);
     if (file->fd < 0)
-        return fail(file, -errno, error);
+        return output_file_fail(file, -errno, error);
     file->directory = directory;
     file->is_new = (flags & OUTPUT_FILE_NEW) != 0;
     if ((flags & OUTPUT_FILE_AT_ONCE) == 0)
@@ -241,7 +242,7 @@ static int open_regular(struct output_file *file, int directory, unsigned flags,
     if (code < 0) {
         close(file->fd);
         file->fd = -1;
-        return fail(file, code, error);
+        return output_file_fail(file, code, error);
     }
     return 0;
 }
@@ -253,10 +254,10 @@ static int examine_place(struct output_file *file, int directory, unsigned flags
 {
     if (fstatat(directory, file->name, status, AT_SYMLINK_NOFOLLOW) != 0) {
         status->st_mode = S_IFREG;
-        return errno == ENOENT ? 0 : fail(file, -errno, error);
+        return errno == ENOENT ? 0 : output_file_fail(file, -errno, error);
     }
     if ((flags & OUTPUT_FILE_NEW) != 0)
-        return fail(file, -EEXIST, error);
+        return output_file_fail(file, -EEXIST, error);
     if (!safe_directory_trusts(status->st_uid))
         return error_set(error, -EPERM,
                          "%.300s: cannot be written: it belongs to user %u; remove it, or name "
@@ -288,13 +289,13 @@ static int open_kind(struct output_file *file, int directory, unsigned flags, st
     case S_IFIFO:
         return open_special(file, directory, &status, error);
     case S_IFDIR:
-        return fail(file, -EISDIR, error);
+        return output_file_fail(file, -EISDIR, error);
     case S_IFBLK:
-        return refuse(file, "it is a disk", error);
+        return output_file_refuse(file, "it is a disk", error);
     case S_IFSOCK:
-        return refuse(file, "it is a socket", error);
+        return output_file_refuse(file, "it is a socket", error);
     default:
-        return refuse(file, "it is no file", error);
+        return output_file_refuse(file, "it is no file", error);
     }
 }
 
@@ -309,7 +310,7 @@ static int keep_directory(struct output_file *file, int code, struct error *erro
     code = -errno;
     close(file->fd);
     file->fd = -1;
-    return fail(file, code, error);
+    return output_file_fail(file, code, error);
 }
 
 int output_file_open_in(struct output_file *file, int directory, const char *path, const char *name,
@@ -335,7 +336,7 @@ int output_file_open(struct output_file *file, const char *path, unsigned flags,
     int directory = safe_directory_open_parent(path, file->name, error);
     /* The message of a refused directory is already set. */
     if (directory < 0)
-        return directory == -EPERM ? directory : fail(file, directory, error);
+        return directory == -EPERM ? directory : output_file_fail(file, directory, error);
     int code = open_kind(file, directory, flags, error);
     if (file->directory < 0)
         close(directory);
@@ -369,5 +370,5 @@ int output_file_close(struct output_file *file, int result, struct error *error)
         close(file->directory);
     file->fd = file->directory = -1;
     file->stream = NULL;
-    return code < 0 && result >= 0 ? fail(file, code, error) : result;
+    return code < 0 && result >= 0 ? output_file_fail(file, code, error) : result;
 }

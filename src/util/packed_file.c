@@ -80,7 +80,7 @@ static void *pack(void *context)
     return NULL;
 }
 
-static void put(struct parallel_gzip *gzip, const void *bytes, size_t length)
+static void packed_file_put(struct parallel_gzip *gzip, const void *bytes, size_t length)
 {
     if (gzip->code == 0)
         gzip->code = write_all(gzip->fd, bytes, length);
@@ -94,7 +94,7 @@ static void write_block(struct parallel_gzip *gzip)
         pthread_join(block->thread, NULL);
     if (gzip->code == 0)
         gzip->code = block->code;
-    put(gzip, block->packed, block->packed_length);
+    packed_file_put(gzip, block->packed, block->packed_length);
     gzip->crc = crc32_combine(gzip->crc, block->crc, (z_off_t)block->length);
     gzip->length += block->length;
     free(block->packed);
@@ -136,7 +136,7 @@ static struct parallel_gzip *parallel_gzip_open(int fd, unsigned threads)
     gzip->fd = fd;
     gzip->threads = threads < THREADS_MAX ? threads : THREADS_MAX;
     gzip->crc = crc32(0, NULL, 0);
-    put(gzip, head, sizeof(head));
+    packed_file_put(gzip, head, sizeof(head));
     return gzip;
 }
 
@@ -174,13 +174,12 @@ static int parallel_gzip_close(struct parallel_gzip *gzip)
         tail[2 + i] = (uint8_t)(gzip->crc >> 8 * i);
         tail[6 + i] = (uint8_t)(gzip->length >> 8 * i);
     }
-    put(gzip, tail, sizeof(tail));
+    packed_file_put(gzip, tail, sizeof(tail));
     int code = gzip->code;
     free(block_at(gzip, gzip->cut)->bytes);
     free(gzip);
     return code;
 }
-
 
 /* One thread packs this in 10 ms. */
 #define KEPT_BYTES_MAX ((size_t)4 << 20)

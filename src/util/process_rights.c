@@ -359,8 +359,8 @@ static void wait_for(int socket, unsigned patience_ms, struct progress *progress
 }
 
 /* Let a child do it. Return the answer's code, or the descriptor of the file that it opened. */
-static ssize_t run(const struct request *request, struct answer *answer, size_t size,
-                   unsigned patience_ms, uint64_t *took_ms)
+static ssize_t process_rights_run(const struct request *request, struct answer *answer, size_t size,
+                                  unsigned patience_ms, uint64_t *took_ms)
 {
     struct progress progress = {.fd = -1};
     int sockets[2];
@@ -396,7 +396,8 @@ static ssize_t run(const struct request *request, struct answer *answer, size_t 
 }
 
 /* Let a child do it, within the user's budget. `size`: of the contents that are wanted. */
-static ssize_t ask(const struct request *request, char *buffer, size_t size, struct stat *status)
+static ssize_t process_rights_ask(const struct request *request, char *buffer, size_t size,
+                                  struct stat *status)
 {
     uint64_t took_ms = 0;
     uid_t uid = request->payer;
@@ -408,7 +409,8 @@ static ssize_t ask(const struct request *request, char *buffer, size_t size, str
                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (answer == MAP_FAILED)
         return -errno;
-    ssize_t code = run(request, answer, size, (unsigned)(BUDGET_MS - spent_ms), &took_ms);
+    ssize_t code =
+        process_rights_run(request, answer, size, (unsigned)(BUDGET_MS - spent_ms), &took_ms);
     if (code >= 0 && request->task == READ_MEMORY)
         memcpy(buffer, answer->bytes, (size_t)code);
     else if (code >= 0)
@@ -451,7 +453,7 @@ int process_rights_open(const struct process_rights *rights, int root, const cha
     if (rights->has_ours)
         fd = regular_file_open_below(top, path, flags, status);
     else if (rights->is_known || !takes_rights)
-        fd = (int)ask(&request, NULL, 0, status);
+        fd = (int)process_rights_ask(&request, NULL, 0, status);
     if (fd >= 0 && !rights->has_ours && !takes_rights && !is_for_all(rights, status)) {
         close(fd);
         fd = -EACCES;
@@ -488,7 +490,7 @@ int process_rights_open_mapped(const char *link, struct stat *status)
         return regular_file_open_found(found, status);
     const struct request request = {
         .task = OPEN_MAPPED, .rights = &rights, .payer = rights.uid, .fd = found};
-    int fd = (int)ask(&request, NULL, 0, status);
+    int fd = (int)process_rights_ask(&request, NULL, 0, status);
     close(found);
     return fd;
 }
@@ -508,7 +510,7 @@ ssize_t process_rights_read_memory(const struct process_rights *rights, pid_t pi
     else if (rights->has_ours)
         length = read_whole(fd, buffer, size - 1);
     else
-        length = ask(&request, buffer, size - 1, NULL);
+        length = process_rights_ask(&request, buffer, size - 1, NULL);
     close(fd);
     buffer[length > 0 ? length : 0] = '\0';
     return length;

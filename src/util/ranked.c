@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static int compare(const void *left_pointer, const void *right_pointer)
+static int ranked_compare(const void *left_pointer, const void *right_pointer)
 {
     const struct ranked *left = left_pointer, *right = right_pointer;
     if (left->rank != right->rank)
@@ -15,5 +15,5 @@ static int compare(const void *left_pointer, const void *right_pointer)
 void ranked_sort(struct ranked *items, size_t count)
 {
     if (count > 1)
-        qsort(items, count, sizeof(*items), compare);
+        qsort(items, count, sizeof(*items), ranked_compare);
 }

@@ -90,7 +90,7 @@ static int follow_link(struct walk *walk)
 }
 
 /* Go to the next name of the path. `flags`: O_NOFOLLOW if a link as the last one stays. */
-static int step(struct walk *walk, int flags)
+static int regular_file_step(struct walk *walk, int flags)
 {
     char name[NAME_MAX + 1];
     struct stat status;
@@ -129,7 +129,7 @@ static int find_by_names(int root, const char *path, int flags)
                    ? 0
                    : -ENAMETOOLONG;
     while (code == 0 && walk.rest[0] != '\0')
-        code = step(&walk, flags);
+        code = regular_file_step(&walk, flags);
     int found = code == 0 ? walk.places[--walk.depth] : code;
     go_up(&walk, 0);
     return found;

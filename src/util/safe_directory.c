@@ -84,7 +84,7 @@ static int refuse_owner(const char *path, const char *what, uid_t owner, struct 
                      path, what, (unsigned)owner);
 }
 
-static int check(int fd, const char *path, struct error *error)
+static int safe_directory_check(int fd, const char *path, struct error *error)
 {
     char own[PATH_MAX];
     struct stat status;
@@ -122,24 +122,25 @@ static bool is_proc(int fd)
     return fstatfs(fd, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
-static int fail(const struct walk *walk, int code, struct error *error)
+static int safe_directory_fail(const struct walk *walk, int code, struct error *error)
 {
     return error_set(error, code, "%.300s: %s", walk->path, strerror(-code));
 }
 
 /* Continue the walk in the directory `fd`. */
-static int step(struct walk *walk, int fd, struct error *error)
+static int safe_directory_step(struct walk *walk, int fd, struct error *error)
 {
     if (walk->fd >= 0)
         close(walk->fd);
     walk->fd = fd;
-    return fd < 0 ? fail(walk, -errno, error) : check(fd, walk->path, error);
+    return fd < 0 ? safe_directory_fail(walk, -errno, error)
+                  : safe_directory_check(fd, walk->path, error);
 }
 
-static int begin(struct walk *walk, struct error *error)
+static int safe_directory_begin(struct walk *walk, struct error *error)
 {
-    return step(walk, open(walk->rest[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC),
-                error);
+    return safe_directory_step(
+        walk, open(walk->rest[0] == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC), error);
 }
 
 /* Put a symlink's text in front of the rest of the path. `length` is the length of its
@@ -151,15 +152,15 @@ static int follow_link(struct walk *walk, const char *name, size_t length, uid_t
     if (!safe_directory_trusts(owner))
         return refuse_owner(walk->path, name, owner, error);
     if (++walk->links > LINKS_MAX)
-        return fail(walk, -ELOOP, error);
+        return safe_directory_fail(walk, -ELOOP, error);
     ssize_t got = readlinkat(walk->fd, name, text, sizeof(text) - 1);
     if (got <= 0)
-        return fail(walk, got < 0 ? -errno : -ENOENT, error);
+        return safe_directory_fail(walk, got < 0 ? -errno : -ENOENT, error);
     text[got] = '\0';
     if (snprintf(rest, sizeof(rest), "%s%s", text, walk->rest + length) >= (int)sizeof(rest))
-        return fail(walk, -ENAMETOOLONG, error);
+        return safe_directory_fail(walk, -ENAMETOOLONG, error);
     strcpy(walk->rest, rest);
-    return *text == '/' ? begin(walk, error) : 0;
+    return *text == '/' ? safe_directory_begin(walk, error) : 0;
 }
 
 /* Enter a directory, or follow a symlink. `length` is the length of the component with its
@@ -172,7 +173,7 @@ static int enter(struct walk *walk, const char *name, size_t length, struct erro
         int code = -errno;
         if (fd >= 0)
             close(fd);
-        return fail(walk, code, error);
+        return safe_directory_fail(walk, code, error);
     }
     if (S_ISLNK(status.st_mode)) {
         close(fd);
@@ -182,9 +183,9 @@ static int enter(struct walk *walk, const char *name, size_t length, struct erro
         fd = openat(walk->fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     } else if (!S_ISDIR(status.st_mode)) {
         close(fd);
-        return fail(walk, -ENOTDIR, error);
+        return safe_directory_fail(walk, -ENOTDIR, error);
     }
-    int code = step(walk, fd, error);
+    int code = safe_directory_step(walk, fd, error);
     memmove(walk->rest, walk->rest + length, strlen(walk->rest + length) + 1);
     return code;
 }
@@ -193,13 +194,13 @@ static int enter(struct walk *walk, const char *name, size_t length, struct erro
 static int walk_to_parent(struct walk *walk, char name[NAME_MAX + 1], struct error *error)
 {
     struct stat status;
-    int code = begin(walk, error);
+    int code = safe_directory_begin(walk, error);
     while (code == 0) {
         size_t slashes = strspn(walk->rest, "/");
         memmove(walk->rest, walk->rest + slashes, strlen(walk->rest + slashes) + 1);
         size_t length = strcspn(walk->rest, "/");
         if (length > NAME_MAX)
-            return fail(walk, -ENAMETOOLONG, error);
+            return safe_directory_fail(walk, -ENAMETOOLONG, error);
         memcpy(name, walk->rest, length);
         name[length] = '\0';
         size_t whole = length + strspn(walk->rest + length, "/");
@@ -217,13 +218,13 @@ static int walk_to_parent(struct walk *walk, char name[NAME_MAX + 1], struct err
     return code;
 }
 
-static int start(struct walk *walk, const char *path, struct error *error)
+static int safe_directory_start(struct walk *walk, const char *path, struct error *error)
 {
     *walk = (struct walk){.path = path, .fd = -1};
     if (*path == '\0')
-        return fail(walk, -ENOENT, error);
+        return safe_directory_fail(walk, -ENOENT, error);
     if (strlen(path) >= sizeof(walk->rest))
-        return fail(walk, -ENAMETOOLONG, error);
+        return safe_directory_fail(walk, -ENAMETOOLONG, error);
     strcpy(walk->rest, path);
     return 0;
 }
@@ -231,11 +232,11 @@ static int start(struct walk *walk, const char *path, struct error *error)
 int safe_directory_open_parent(const char *path, char name[NAME_MAX + 1], struct error *error)
 {
     struct walk walk;
-    int code = start(&walk, path, error);
+    int code = safe_directory_start(&walk, path, error);
     if (code == 0)
         code = walk_to_parent(&walk, name, error);
     if (code == 0 && (*name == '\0' || strcmp(name, ".") == 0 || strchr(walk.rest, '/') != NULL))
-        code = fail(&walk, -EISDIR, error);
+        code = safe_directory_fail(&walk, -EISDIR, error);
     if (code == 0)
         return walk.fd;
     if (walk.fd >= 0)
@@ -249,8 +250,8 @@ static int open_last(struct walk *walk, const char *name, struct error *error)
     int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | (is_proc(walk->fd) ? 0 : O_NOFOLLOW);
     int fd = openat(walk->fd, *name == '\0' ? "." : name, flags);
     if (fd < 0)
-        return fail(walk, -errno, error);
-    int code = check(fd, walk->path, error);
+        return safe_directory_fail(walk, -errno, error);
+    int code = safe_directory_check(fd, walk->path, error);
     if (code < 0)
         close(fd);
     return code < 0 ? code : fd;
@@ -260,7 +261,7 @@ static int open_or_make(const char *path, bool makes, struct error *error)
 {
     char name[NAME_MAX + 1];
     struct walk walk;
-    int code = start(&walk, path, error);
+    int code = safe_directory_start(&walk, path, error);
     if (code == 0)
         code = walk_to_parent(&walk, name, error);
     if (code == 0 && makes && *name != '\0' && mkdirat(walk.fd, name, 0700) != 0 && errno != EEXIST)

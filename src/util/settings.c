@@ -108,7 +108,7 @@ static int parse_setting(struct parser *parser, char *text)
 }
 
 /* Keep a copy of a text for as long as the settings. Return NULL without memory. */
-static char *keep(struct settings *settings, const char *text, size_t length)
+static char *settings_keep(struct settings *settings, const char *text, size_t length)
 {
     char *copy = malloc(length + 1);
     if (copy != NULL) {
@@ -129,8 +129,8 @@ int settings_parse(struct settings *settings, const char *name, const char *text
     struct parser parser = {.settings = settings, .section = -1, .error = error};
     if (memchr(text, '\0', length) != NULL)
         return error_set(error, -EINVAL, "%s: not a text: it has a zero byte", name);
-    parser.file = keep(settings, name, strlen(name));
-    char *copy = keep(settings, text, length);
+    parser.file = settings_keep(settings, name, strlen(name));
+    char *copy = settings_keep(settings, text, length);
     if (parser.file == NULL || copy == NULL)
         return error_set(error, -ENOMEM, "%s: not enough memory", name);
     int code = 0;
@@ -229,7 +229,7 @@ struct settings_section *settings_next(struct settings *settings, const char *ki
     return NULL;
 }
 
-static struct setting *find(const struct settings_section *section, const char *key)
+static struct setting *settings_find(const struct settings_section *section, const char *key)
 {
     for (size_t i = 0; section != NULL && i < section->count; i++)
         if (strcmp(section->settings[i].key, key) == 0) {
@@ -241,7 +241,7 @@ static struct setting *find(const struct settings_section *section, const char *
 
 const char *setting_text(struct settings_section *section, const char *key, const char *fallback)
 {
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     return setting == NULL ? fallback : setting->value;
 }
 
@@ -292,7 +292,7 @@ bool settings_are_same(const struct settings *one, const struct settings *other,
 int setting_refuse(const struct settings_section *section, const char *key, struct error *error,
                    const char *reason)
 {
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     if (setting == NULL)
         return error_set(error, -EINVAL, "%s:%u: [%s%s%s]: %s: %s", section->file, section->line,
                          section->kind, *section->name ? " " : "", section->name, key, reason);
@@ -339,7 +339,7 @@ static bool parse_with_unit(const char *text, const struct unit *units, double *
 int setting_bool(struct settings_section *section, const char *key, bool *value,
                  struct error *error)
 {
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     if (setting == NULL)
         return 0;
     static const char *const words[] = {"no", "yes", "false", "true", "off", "on", "0", "1"};
@@ -354,7 +354,7 @@ int setting_bool(struct settings_section *section, const char *key, bool *value,
 int setting_number(struct settings_section *section, const char *key, uint64_t low, uint64_t high,
                    uint64_t *value, struct error *error)
 {
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     if (setting == NULL)
         return 0;
     char *end, reason[96];
@@ -373,7 +373,7 @@ int setting_number(struct settings_section *section, const char *key, uint64_t l
 int setting_bytes(struct settings_section *section, const char *key, uint64_t *value,
                   struct error *error)
 {
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     double bytes;
     if (setting == NULL)
         return 0;
@@ -386,7 +386,7 @@ int setting_bytes(struct settings_section *section, const char *key, uint64_t *v
 int setting_duration_ms(struct settings_section *section, const char *key, uint64_t *value,
                         struct error *error)
 {
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     double ms;
     if (setting == NULL)
         return 0;
@@ -401,7 +401,7 @@ int setting_share(struct settings_section *section, const char *key, double *val
                   struct error *error)
 {
     static const struct unit units[] = {{"%", 0.01}, {NULL, 0}};
-    const struct setting *setting = find(section, key);
+    const struct setting *setting = settings_find(section, key);
     double share;
     if (setting == NULL)
         return 0;

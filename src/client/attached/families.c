@@ -40,7 +40,7 @@ static void report_uncounted(const char *name)
 }
 
 /* Begin the heap at this place. What other threads request at this moment may not count. */
-static void begin(unsigned place)
+static void families_begin(unsigned place)
 {
     const char *name = heapprofd_attach_params.families.heaps[place];
     uint32_t id = HEAP_FIRST + place;
@@ -61,7 +61,7 @@ void attached_families_begin(void)
 {
     has_lines = heaps_init() == 0;
     for (unsigned i = 0; i < FAMILIES_MAX && heapprofd_attach_params.families.heaps[i][0] != 0; i++)
-        begin(i);
+        families_begin(i);
 }
 
 /* Return the heap of a function; 0: none, since its library was closed. */
@@ -146,7 +146,7 @@ struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
     /* The library may have been opened after the session began. */
     if (heap != 0 && unlikely(load_relaxed(&beginners[heap - HEAP_FIRST]) == 0) &&
         client_state() == CLIENT_ACTIVE)
-        begin(heap - HEAP_FIRST);
+        families_begin(heap - HEAP_FIRST);
     if (call.thread != NULL && heap_state(heap) != HEAP_IDLE) {
         verdict.result = call_and_count(number, heap, arguments, call.thread, caller);
         /* A function that throws reports the failure itself. */

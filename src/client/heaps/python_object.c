@@ -43,7 +43,7 @@ void python_object_note_failed_mapping(const void *address, size_t length, int f
 static const struct pymalloc_functions python_counting = {python_count_malloc, python_count_calloc,
                                                           python_count_realloc, python_count_free};
 
-static void begin(void *data, const AHeapProfileEnableCallbackInfo *info)
+static void python_object_begin(void *data, const AHeapProfileEnableCallbackInfo *info)
 {
     (void)data;
     (void)info;
@@ -68,7 +68,7 @@ static void find_statistics_wanted(void)
 }
 
 /* Describe the heap. Return false if there is no room for it. */
-static bool describe(void)
+static bool python_object_describe(void)
 {
     struct AHeapInfo *heap = AHeapInfo_create(HEAPS_PYTHON_NAME);
     if (heap == NULL)
@@ -84,9 +84,10 @@ static bool describe(void)
 __attribute__((constructor(103))) static void register_at_start(void)
 {
     find_statistics_wanted();
-    if (!pymalloc_tables_find(&python_count.pymalloc) || statistics_are_wanted || !describe())
+    if (!pymalloc_tables_find(&python_count.pymalloc) || statistics_are_wanted ||
+        !python_object_describe())
         return;
-    AHeapInfo_setEnabledCallback(&heaps[python_count.heap], begin, NULL);
+    AHeapInfo_setEnabledCallback(&heaps[python_count.heap], python_object_begin, NULL);
     AHeapInfo_setDisabledCallback(&heaps[python_count.heap], end, NULL);
     AHeapProfile_registerHeap(&heaps[python_count.heap]);
 }
@@ -105,7 +106,7 @@ static void take_opened(const struct interpreter *found)
             return;
         python_count.pymalloc = functions;
     }
-    if (opened == NULL && !describe())
+    if (opened == NULL && !python_object_describe())
         return;
     store_release(&opened, found->module);
     if (heaps_want(&heaps[python_count.heap]))

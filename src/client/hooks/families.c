@@ -329,7 +329,7 @@ static void find_in(const struct loaded *loaded)
     }
 }
 
-static void forget(unsigned number)
+static void families_forget(unsigned number)
 {
     for (unsigned i = 0; i < FAMILY_FUNCTIONS; i++)
         store_relaxed(&family_functions[number * FAMILY_FUNCTIONS + i].real, 0);
@@ -363,7 +363,7 @@ static bool mark_present(const struct loaded *loaded, bool may_have_changed)
     }
     for (unsigned i = 0; is_changed && i < FAMILIES_MAX; i++) {
         if (families[i].dynamic == loaded->dynamic)
-            forget(i);
+            families_forget(i);
     }
     return found && !is_changed;
 }
@@ -390,7 +390,7 @@ static void forget_absent(void)
 {
     for (unsigned i = 0; i < FAMILIES_MAX; i++) {
         if (families[i].dynamic != 0 && !families[i].is_present)
-            forget(i);
+            families_forget(i);
     }
 }
 

@@ -141,7 +141,7 @@ void *sbrk(intptr_t increment)
 
 /* --- slow; called by entry_mmap.S --- */
 
-static long refuse(void)
+static long hooks_mmap_refuse(void)
 {
     errno = ENOSYS;
     return -1;
@@ -152,7 +152,7 @@ void *slow_mmap(void *address, size_t length, int protection, int flags, int fd,
 {
     resolve();
     if (next.mmap == NULL)
-        return (void *)refuse();
+        return (void *)hooks_mmap_refuse();
     struct range_call call = ranges_enter(caller);
     void *memory =
         noted(next.mmap(address, length, protection, flags, fd, offset), address, length, fd);
@@ -173,7 +173,7 @@ void *slow_mremap(void *old, size_t old_length, size_t length, int flags, void *
 {
     resolve();
     if (next.mremap == NULL)
-        return (void *)refuse();
+        return (void *)hooks_mmap_refuse();
     struct range_call call = ranges_enter(caller);
     void *memory = next.mremap(old, old_length, length, flags, address);
     if (memory == MAP_FAILED)
@@ -189,7 +189,7 @@ int slow_munmap(void *address, size_t length, caller_registers caller)
 {
     resolve();
     if (next.munmap == NULL)
-        return (int)refuse();
+        return (int)hooks_mmap_refuse();
     struct range_call call = ranges_enter(caller);
     int result = next.munmap(address, length);
     if (result == 0)
@@ -211,7 +211,7 @@ int slow_brk(void *address, caller_registers caller)
 {
     resolve();
     if (next.brk == NULL)
-        return (int)refuse();
+        return (int)hooks_mmap_refuse();
     struct range_call call = ranges_enter(caller);
     uintptr_t old = next.sbrk != NULL ? (uintptr_t)next.sbrk(0) : (uintptr_t)address;
     int result = next.brk(address);
@@ -224,7 +224,7 @@ void *slow_sbrk(intptr_t increment, caller_registers caller)
 {
     resolve();
     if (next.sbrk == NULL)
-        return (void *)refuse();
+        return (void *)hooks_mmap_refuse();
     struct range_call call = ranges_enter(caller);
     void *old = next.sbrk(increment);
     if (old != MAP_FAILED)

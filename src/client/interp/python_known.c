@@ -25,7 +25,7 @@ static struct python_known_text text_at(const struct python_layout *layout, uint
 }
 
 /* A jump out of a signal handler may leave this at any instruction. */
-static void put(struct python_known *known, const struct python_known *made)
+static void python_known_put(struct python_known *known, const struct python_known *made)
 {
     const size_t head = sizeof(known->code);
     known->code = 0;
@@ -63,5 +63,5 @@ void python_know(struct python_known_functions *functions, const struct python_l
     made.table_length = python_word_at(made.table + PYTHON_OBJECT_SIZE);
     made.table_middle = python_word_at(python_table_bytes(made.table, made.table_length / 2));
     made.table_end = python_word_at(python_table_bytes(made.table, made.table_length));
-    put(place_for(functions, code), &made);
+    python_known_put(place_for(functions, code), &made);
 }

@@ -175,7 +175,7 @@ const struct python_layout *python_layout_of(unsigned minor)
     return NULL;
 }
 
-static bool take(uint16_t *offset, uint64_t word, uint64_t limit)
+static bool python_layout_take(uint16_t *offset, uint64_t word, uint64_t limit)
 {
     *offset = (uint16_t)word;
     return word < limit;
@@ -193,18 +193,19 @@ bool python_layout_take_stated(struct python_layout *layout,
         return false;
     const uint64_t *thread = &words[at->thread], *frame = &words[at->frame],
                    *code = &words[at->code];
-    return take(&layout->runtime_finalizing, words[PYTHON_STATED_FINALIZING], 65536 - 8) &&
-           take(&layout->thread_frame, thread[4], 4096) &&
-           take(&layout->thread_id, thread[5], 4096) &&
-           take(&layout->thread_active, thread[8], 4096) &&
-           take(&layout->frame_previous, frame[1], PYTHON_FRAME_BYTES - 8) &&
-           take(&layout->frame_code, frame[2], PYTHON_FRAME_BYTES - 8) &&
-           take(&layout->frame_place, frame[3], PYTHON_FRAME_BYTES - 8) &&
-           take(&layout->frame_owner, frame[5], PYTHON_FRAME_BYTES) &&
-           take(&layout->code_file, code[1], PYTHON_CODE_BYTES - 8) &&
-           take(&layout->code_name, code[2], PYTHON_CODE_BYTES - 8) &&
-           take(&layout->code_qualified_name, code[3], PYTHON_CODE_BYTES - 8) &&
-           take(&layout->code_table, code[4], PYTHON_CODE_BYTES - 8) &&
-           take(&layout->code_first_line, code[5], PYTHON_CODE_BYTES - 4) &&
-           take(&layout->code_instructions, code[9], PYTHON_CODE_BYTES);
+    return python_layout_take(&layout->runtime_finalizing, words[PYTHON_STATED_FINALIZING],
+                              65536 - 8) &&
+           python_layout_take(&layout->thread_frame, thread[4], 4096) &&
+           python_layout_take(&layout->thread_id, thread[5], 4096) &&
+           python_layout_take(&layout->thread_active, thread[8], 4096) &&
+           python_layout_take(&layout->frame_previous, frame[1], PYTHON_FRAME_BYTES - 8) &&
+           python_layout_take(&layout->frame_code, frame[2], PYTHON_FRAME_BYTES - 8) &&
+           python_layout_take(&layout->frame_place, frame[3], PYTHON_FRAME_BYTES - 8) &&
+           python_layout_take(&layout->frame_owner, frame[5], PYTHON_FRAME_BYTES) &&
+           python_layout_take(&layout->code_file, code[1], PYTHON_CODE_BYTES - 8) &&
+           python_layout_take(&layout->code_name, code[2], PYTHON_CODE_BYTES - 8) &&
+           python_layout_take(&layout->code_qualified_name, code[3], PYTHON_CODE_BYTES - 8) &&
+           python_layout_take(&layout->code_table, code[4], PYTHON_CODE_BYTES - 8) &&
+           python_layout_take(&layout->code_first_line, code[5], PYTHON_CODE_BYTES - 4) &&
+           python_layout_take(&layout->code_instructions, code[9], PYTHON_CODE_BYTES);
 }

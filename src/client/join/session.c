@@ -141,7 +141,7 @@ static enum client_state become_dormant(void)
 }
 
 /* Choose the state at the first allocation of a program or of a forked child. */
-static enum client_state begin(bool forked)
+static enum client_state session_begin(bool forked)
 {
     enum handshake_origin origin = forked ? HANDSHAKE_FORK : HANDSHAKE_STARTUP;
     /* The parent may have forbidden system calls: only the child of a profiled process asks. */
@@ -250,7 +250,7 @@ static void join(void)
         heaps_after_fork();
     if (is_set_up || set_up() == 0) {
         prepare_barrier();
-        publish(begin(forked));
+        publish(session_begin(forked));
     }
     errno = saved_errno;
 }

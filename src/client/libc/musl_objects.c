@@ -22,7 +22,7 @@ static unsigned first_count;
 
 /* Copy memory of an object. `stays`: nothing can remove it meanwhile, so it is read even if the
  * kernel may not be asked to copy. */
-static bool copy(bool stays, void *to, uintptr_t from, size_t bytes)
+static bool musl_objects_copy(bool stays, void *to, uintptr_t from, size_t bytes)
 {
     return stays ? system_read_in_use(to, from, bytes)
                  : system_read_memory(to, from, bytes) == (long)bytes;
@@ -37,8 +37,8 @@ static bool add_segments(bool stays, struct musl_object *object, uintptr_t base,
     for (unsigned i = 0; i < count && i < HEADERS_MAX; i++) {
         unsigned number = i % HEADERS_AT_ONCE;
         unsigned left = count - i < HEADERS_AT_ONCE ? count - i : HEADERS_AT_ONCE;
-        if (number == 0 &&
-            !copy(stays, segments, headers + i * sizeof(segments[0]), left * sizeof(segments[0])))
+        if (number == 0 && !musl_objects_copy(stays, segments, headers + i * sizeof(segments[0]),
+                                              left * sizeof(segments[0])))
             return false;
         const Elf64_Phdr *segment = &segments[number];
         uintptr_t start = base + segment->p_vaddr, end = start + segment->p_memsz;
@@ -62,7 +62,7 @@ static bool read_object(bool stays, const struct link_map *map, uintptr_t base,
     if (base == 0)
         return map == libc_objects() && getauxval(AT_BASE) != 0 &&
                add_segments(stays, object, 0, getauxval(AT_PHDR), (unsigned)getauxval(AT_PHNUM));
-    return copy(stays, &header, base, sizeof(header)) &&
+    return musl_objects_copy(stays, &header, base, sizeof(header)) &&
            memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
            header.e_phentsize == sizeof(Elf64_Phdr) &&
            add_segments(stays, object, base, base + header.e_phoff, header.e_phnum);
@@ -84,7 +84,7 @@ static bool find_later(uintptr_t address, struct musl_object *found)
     const struct link_map *map = load_relaxed(&last->l_next);
     for (unsigned i = 0; i < LATER_OBJECTS_MAX && map != NULL; i++) {
         struct link_map here;
-        if (!copy(false, &here, (uintptr_t)map, sizeof(here)))
+        if (!musl_objects_copy(false, &here, (uintptr_t)map, sizeof(here)))
             return false;
         if (read_object(false, map, here.l_addr, found) && address >= found->start &&
             address < found->end)

@@ -211,7 +211,7 @@ static uint64_t mix(uint64_t hash, uint64_t word)
     return hash ^ hash >> 29;
 }
 
-static uint64_t finish(uint64_t hash)
+static uint64_t context_finish(uint64_t hash)
 {
     hash = mix(hash, hash >> 32);
     return hash != 0 ? hash : 1;
@@ -228,7 +228,7 @@ static uint64_t hash_bytes(const char *bytes, size_t length)
         bytes += part;
         length -= part;
     }
-    return finish(hash);
+    return context_finish(hash);
 }
 
 /* --- sending --- */
@@ -289,7 +289,7 @@ uint64_t context_send(struct ring_thread *thread)
     }
     if (count == 0)
         return 0;
-    hash = finish(hash);
+    hash = context_finish(hash);
     if (stack_cache_holds(hash))
         return hash;
     struct record_context *record =

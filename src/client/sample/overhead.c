@@ -178,7 +178,8 @@ static void narrow_if_calm(struct client_overhead *overhead, struct ring_thread 
         store_relaxed(&overhead->balance_ns, balance - kept / GRANT_PARTS);
 }
 
-static void check(struct client_overhead *overhead, struct ring_thread *thread, uint64_t now_ns)
+static void overhead_check(struct client_overhead *overhead, struct ring_thread *thread,
+                           uint64_t now_ns)
 {
     struct window window = take_window(overhead, now_ns);
     uint64_t ever = add_relaxed(&overhead->samples_ever, window.samples) + window.samples;
@@ -217,7 +218,7 @@ void overhead_note_sample(struct ring_thread *thread, uint64_t begun_ns, uint64_
         add_relaxed(&overhead->savable, part);
     if ((int64_t)(now_ns - checked_ns) >= (int64_t)CHECK_NS &&
         cas_relaxed(&overhead->checked_ns, &checked_ns, now_ns))
-        check(overhead, thread, now_ns);
+        overhead_check(overhead, thread, now_ns);
 }
 
 void overhead_note_free(uint64_t begun_ns)

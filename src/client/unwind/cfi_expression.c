@@ -78,7 +78,7 @@ static void jump(struct evaluation *e, int16_t distance)
         e->reader.at += distance;
 }
 
-static bool compare(uint8_t operation, int64_t a, int64_t b)
+static bool cfi_expression_compare(uint8_t operation, int64_t a, int64_t b)
 {
     switch (operation) {
     case 0x29: /* eq */
@@ -143,7 +143,7 @@ static void binary(struct evaluation *e, uint8_t operation)
         push(e, a ^ b);
         break;
     case 0x29 ... 0x2e: /* comparisons */
-        push(e, compare(operation, sa, sb));
+        push(e, cfi_expression_compare(operation, sa, sb));
         break;
     default:
         e->error = CFI_BAD;

@@ -39,10 +39,11 @@ void unwind_memory_write(const struct unwind_memory *memory, uint64_t *frames, u
 /* Remember frames until there is no room: from[-1], the outermost, first, and *begin last. `step`
  * is the frame outside them. Return the innermost remembered frame. Set *left to the end of those
  * that found no room. */
-static inline struct unwind_step *add(struct unwind_memory *memory, struct unwind_step *step,
-                                      const struct unwind_step *begin,
-                                      const struct unwind_step *from,
-                                      const struct unwind_step **left)
+static inline struct unwind_step *unwind_memory_add(struct unwind_memory *memory,
+                                                    struct unwind_step *step,
+                                                    const struct unwind_step *begin,
+                                                    const struct unwind_step *from,
+                                                    const struct unwind_step **left)
 {
     uint64_t sum = step->sum;
     while (from > begin && step < &memory->steps[1 + UNWIND_MEMORY_FRAMES]) {
@@ -78,12 +79,13 @@ uint64_t unwind_memory_keep(struct unwind_memory *memory, unsigned kept, unsigne
 
     memory->generation = 0;
     barrier_signal();
-    step = add(memory, step, fresh, fresh + noted, &left);
+    step = unwind_memory_add(memory, step, fresh, fresh + noted, &left);
     uint64_t sum = step->sum;
     while (left > fresh)
         sum = unwind_memory_sum(--left, sum);
     if (again && noted < UNWIND_MEMORY_FRAMES)
-        step = add(memory, step, fresh + noted + 1, fresh + UNWIND_MEMORY_FRAMES, &left);
+        step =
+            unwind_memory_add(memory, step, fresh + noted + 1, fresh + UNWIND_MEMORY_FRAMES, &left);
     memory->count = (uint32_t)(step - unwind_memory_end(memory));
     barrier_signal();
     memory->generation = (uint64_t)generation + 1;

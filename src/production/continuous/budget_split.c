@@ -14,7 +14,7 @@ static double share_of(size_t rank, size_t count)
     return 1 / ((r + 1) * (r + 2)) + 1 / (k * (k + 1));
 }
 
-static int compare(const void *left, const void *right)
+static int budget_split_compare(const void *left, const void *right)
 {
     const struct budget_part *a = left, *b = right;
     int order = strcmp(a->user, b->user);
@@ -66,7 +66,7 @@ static struct user *list_users(const struct budget_part *parts, size_t count, si
 void budget_split(struct budget_part *parts, size_t count)
 {
     size_t user_count;
-    qsort(parts, count, sizeof(*parts), compare);
+    qsort(parts, count, sizeof(*parts), budget_split_compare);
     struct user *users = list_users(parts, count, &user_count);
     if (users == NULL)
         return; /* the shares stay */

@@ -505,7 +505,7 @@ static void handle(int fd)
         finish_fragment();
 }
 
-static void step(void)
+static void collector_step(void)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     /* A dump is read by one configuration. */
@@ -635,7 +635,7 @@ int collector_run(const struct collector_options *options)
     }
     note_gap();
     while (!collector.is_over)
-        step();
+        collector_step();
     close_all();
     return collector.exit_status;
 }

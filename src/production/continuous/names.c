@@ -84,7 +84,7 @@ static uint64_t key_of(const struct trace_module *module, uint64_t address)
     return XXH3_64bits_withSeed(&address, sizeof(address), hash);
 }
 
-static const struct name_answer *find(const struct names *names, uint64_t key)
+static const struct name_answer *names_find(const struct names *names, uint64_t key)
 {
     uint32_t index = id_map_find(&names->ids, key);
     return index != ID_MAP_NONE ? &names->answers[index] : NULL;
@@ -93,7 +93,7 @@ static const struct name_answer *find(const struct names *names, uint64_t key)
 static int keep_answer(struct names *names, uint64_t key, struct proto_span lines)
 {
     size_t length = proto_length(lines);
-    if (find(names, key) != NULL)
+    if (names_find(names, key) != NULL)
         return 0;
     struct name_answer answer = {names->lines.length, (uint32_t)length};
     if (length > 0)
@@ -114,7 +114,7 @@ static size_t keep_unknown(const struct names *names, struct trace_addresses *ad
         struct trace_module *module = &addresses->modules[i];
         size_t kept = 0;
         for (size_t j = 0; j < module->count; j++) {
-            if (find(names, key_of(module, module->addresses[j])) == NULL)
+            if (names_find(names, key_of(module, module->addresses[j])) == NULL)
                 module->addresses[kept++] = module->addresses[j];
         }
         module->count = kept;
@@ -191,7 +191,7 @@ int names_begin(struct names *names, int fragment, struct error *error)
     for (size_t i = 0; i < names->addresses.count; i++) {
         const struct trace_module *module = &names->addresses.modules[i];
         for (size_t j = 0; j < module->count; j++) {
-            if (find(names, key_of(module, module->addresses[j])) == NULL)
+            if (names_find(names, key_of(module, module->addresses[j])) == NULL)
                 return start_child(names, error);
         }
     }
@@ -274,7 +274,8 @@ static int append_packet(const struct names *names, const struct trace_module *m
     proto_put_string(&body, PB_MODULE_SYMBOLS_PATH, module->path);
     proto_put_bytes(&body, PB_MODULE_SYMBOLS_BUILD_ID, module->build_id, module->build_id_length);
     for (; *next < module->count && body.length < PACKET_BYTES; (*next)++) {
-        const struct name_answer *answer = find(names, key_of(module, module->addresses[*next]));
+        const struct name_answer *answer =
+            names_find(names, key_of(module, module->addresses[*next]));
         if (answer == NULL || answer->length == 0)
             continue;
         entry.length = 0;

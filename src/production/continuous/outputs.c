@@ -34,7 +34,7 @@ static double weight(const struct profile_sample *sample)
     return figures.alloc_bytes > figures.live_bytes ? figures.alloc_bytes : figures.live_bytes;
 }
 
-static int compare(const void *left, const void *right)
+static int outputs_compare(const void *left, const void *right)
 {
     double a = weight(*(const struct profile_sample *const *)left);
     double b = weight(*(const struct profile_sample *const *)right);
@@ -66,7 +66,7 @@ static void write_callsites(struct json_writer *json, const struct period *perio
     if (samples == NULL)
         return;
     memcpy(samples, period->dump->samples, count * sizeof(*samples));
-    qsort(samples, count, sizeof(*samples), compare);
+    qsort(samples, count, sizeof(*samples), outputs_compare);
     json_array(json, "callsites");
     for (size_t i = 0; i < count && i < CALLSITES; i++)
         write_callsite(json, period->profile, samples[i]);

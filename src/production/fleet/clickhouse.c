@@ -56,7 +56,7 @@ static int read_password(const char *path, char *password, size_t size, struct e
     return 0;
 }
 
-static size_t take(char *bytes, size_t size, size_t count, void *context)
+static size_t clickhouse_take(char *bytes, size_t size, size_t count, void *context)
 {
     struct clickhouse *server = context;
     size_t more = size * count;
@@ -114,7 +114,7 @@ struct clickhouse *clickhouse_open(const struct clickhouse_options *options, str
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT,
                      (long)(options->timeout_s > 0 ? options->timeout_s : TIMEOUT_S));
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, clickhouse_take);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, server);
     if (options->ca_file != NULL)
         curl_easy_setopt(curl, CURLOPT_CAINFO, options->ca_file);
@@ -168,8 +168,8 @@ static void make_query_id(char *query_id, size_t size)
 }
 
 /* Explain a failed request. The server's reason ends before its version and stack trace. */
-static int explain(struct clickhouse *server, const char *query_id, CURLcode status, long http,
-                   struct error *error)
+static int clickhouse_explain(struct clickhouse *server, const char *query_id, CURLcode status,
+                              long http, struct error *error)
 {
     if (server->is_too_long)
         return error_set(error, -EFBIG,
@@ -208,9 +208,9 @@ int clickhouse_run(struct clickhouse *server, const char *query, const void *bod
     curl_easy_getinfo(server->curl, CURLINFO_RESPONSE_CODE, &http);
     free(url);
     if (server->bytes != NULL)
-        server->bytes[server->length] = '\0'; /* take() reserves the place */
+        server->bytes[server->length] = '\0'; /* clickhouse_take() reserves the place */
     if (status != CURLE_OK || http != 200)
-        return explain(server, query_id, status, http, error);
+        return clickhouse_explain(server, query_id, status, http, error);
     if (answer == NULL)
         return 0;
     *answer = (struct clickhouse_answer){.bytes = server->bytes, .length = server->length};

@@ -39,8 +39,8 @@ struct reading {
 /* --- queries --- */
 
 /* Run "SELECT WHAT FROM figures WHERE the selection REST". */
-static int ask(struct reading *reading, const char *what, bool totals, const char *rest,
-               struct clickhouse_answer *answer)
+static int fleet_profile_ask(struct reading *reading, const char *what, bool totals,
+                             const char *rest, struct clickhouse_answer *answer)
 {
     char *query = NULL;
     size_t size = 0;
@@ -60,7 +60,7 @@ static int ask(struct reading *reading, const char *what, bool totals, const cha
 #define SUM_OF(name) ", sum(" #name ")"
 #define TAKE(name) row.sums.name = answer_figure(&answer);
 
-static int refuse(struct reading *reading, const struct clickhouse_answer *answer)
+static int fleet_profile_refuse(struct reading *reading, const struct clickhouse_answer *answer)
 {
     return error_set(reading->error, -EBADMSG, "query %s: the server's answer is damaged",
                      answer->query_id);
@@ -69,8 +69,9 @@ static int refuse(struct reading *reading, const struct clickhouse_answer *answe
 static int ask_totals(struct reading *reading)
 {
     struct clickhouse_answer text = {0};
-    int code = ask(reading, "stack" FLEET_SUMS(SUM_OF) FLEET_TOTAL_SUMS(SUM_OF), true,
-                   "GROUP BY stack ORDER BY sum(live_byte_seconds) DESC, stack", &text);
+    int code =
+        fleet_profile_ask(reading, "stack" FLEET_SUMS(SUM_OF) FLEET_TOTAL_SUMS(SUM_OF), true,
+                          "GROUP BY stack ORDER BY sum(live_byte_seconds) DESC, stack", &text);
     struct answer answer = answer_begin(text.bytes, text.length);
     while (code == 0 && answer_has_more(&answer)) {
         struct stack_sums row = {.stack = answer_u64(&answer)};
@@ -83,7 +84,7 @@ static int ask_totals(struct reading *reading)
             code = error_set(reading->error, -ENOMEM, "no memory");
     }
     if (code == 0 && answer.is_bad)
-        code = refuse(reading, &text);
+        code = fleet_profile_refuse(reading, &text);
     clickhouse_answer_clear(&text);
     return code;
 }
@@ -104,7 +105,7 @@ static int ask_stacks(struct reading *reading)
     char rest[200];
     snprintf(rest, sizeof(rest), "GROUP BY stack ORDER BY sum(%s) DESC, stack LIMIT %u",
              rank_of(reading->options->view), FLEET_STACKS_MAX);
-    int code = ask(reading, "stack" FLEET_SUMS(SUM_OF), false, rest, &text);
+    int code = fleet_profile_ask(reading, "stack" FLEET_SUMS(SUM_OF), false, rest, &text);
     struct answer answer = answer_begin(text.bytes, text.length);
     while (code == 0 && answer_has_more(&answer)) {
         struct stack_sums row = {.stack = answer_u64(&answer)};
@@ -115,7 +116,7 @@ static int ask_stacks(struct reading *reading)
             code = error_set(reading->error, -ENOMEM, "no memory");
     }
     if (code == 0 && answer.is_bad)
-        code = refuse(reading, &text);
+        code = fleet_profile_refuse(reading, &text);
     clickhouse_answer_clear(&text);
     return code;
 }
@@ -150,7 +151,7 @@ static int ask_times(struct reading *reading)
     struct answer answer = answer_begin(text.bytes, text.length);
     reading->facts->time_s = answer_figure(&answer);
     if (answer.is_bad || reading->facts->time_s > TIME_MAX_S)
-        code = refuse(reading, &text);
+        code = fleet_profile_refuse(reading, &text);
     clickhouse_answer_clear(&text);
     return code;
 }
@@ -178,7 +179,7 @@ static int ask_hosts(struct reading *reading)
     reading->facts->series = answer_u64(&answer);
     reading->facts->hosts = answer_u64(&answer);
     if (answer.is_bad)
-        code = refuse(reading, &text);
+        code = fleet_profile_refuse(reading, &text);
     clickhouse_answer_clear(&text);
     return code;
 }
@@ -331,7 +332,7 @@ static int add_rows(struct reading *reading, struct heap_of_name *heap, bool is_
     return code;
 }
 
-static char *describe(struct reading *reading, const struct heap_of_name *heap)
+static char *fleet_profile_describe(struct reading *reading, const struct heap_of_name *heap)
 {
     const struct fleet_facts *facts = reading->facts;
     char *text = NULL;
@@ -357,7 +358,7 @@ static int add_heap(struct reading *reading, struct heap_of_name *heap, bool is_
         scale_of(&heap->sums, reading->facts->time_s, reading->options->per_process);
     struct builder *builder = reading->stacks.builder;
     struct heap_figures figures = {.builder = builder};
-    char *remark = describe(reading, heap);
+    char *remark = fleet_profile_describe(reading, heap);
     int code = remark == NULL ? builder_fail(builder)
                               : add_rows(reading, heap, is_first, &figures, &scale);
     double processes = heap->sums.seconds / reading->facts->time_s;

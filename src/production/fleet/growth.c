@@ -59,14 +59,15 @@ struct query {
     FILE *out;
 };
 
-static bool begin(struct query *query)
+static bool growth_begin(struct query *query)
 {
     *query = (struct query){0};
     return (query->out = open_memstream(&query->text, &query->size)) != NULL;
 }
 
 /* Run the query, and free it. */
-static int run(struct growth_data *data, struct query *query, struct clickhouse_answer *answer)
+static int growth_run(struct growth_data *data, struct query *query,
+                      struct clickhouse_answer *answer)
 {
     fputs(" FORMAT RowBinary", query->out);
     int code = fclose(query->out) != 0
@@ -81,8 +82,8 @@ static int no_memory(struct growth_data *data)
     return error_set(data->error, -ENOMEM, "no memory for the course of the callsites");
 }
 
-static int finish(struct growth_data *data, struct clickhouse_answer *text,
-                  const struct answer *answer, int code)
+static int growth_finish(struct growth_data *data, struct clickhouse_answer *text,
+                         const struct answer *answer, int code)
 {
     if (code == 0 && answer->is_bad)
         code = error_set(data->error, -EBADMSG, "query %s: the server's answer is damaged",
@@ -144,7 +145,7 @@ static int growth_data_candidates(struct growth_data *data)
     struct clickhouse_answer text = {0};
     struct top all = {0}, one = {0};
     int64_t middle = data->first_s + (int64_t)data->moments * data->moment_s / 2;
-    if (!begin(&query))
+    if (!growth_begin(&query))
         return no_memory(data);
     fprintf(query.out,
             "SELECT stack, sum(rise), max(rise) FROM (SELECT stack, series, "
@@ -153,7 +154,7 @@ static int growth_data_candidates(struct growth_data *data)
             (long long)middle);
     fleet_selection_where(data->selection, false, query.out);
     fputs(" GROUP BY stack, series) GROUP BY stack", query.out);
-    int code = run(data, &query, &text);
+    int code = growth_run(data, &query, &text);
     struct answer answer = answer_begin(text.bytes, text.length);
     while (code == 0 && answer_has_more(&answer)) {
         uint64_t stack = answer_u64(&answer);
@@ -164,7 +165,7 @@ static int growth_data_candidates(struct growth_data *data)
     }
     add_candidates(data, &all);
     add_candidates(data, &one);
-    return finish(data, &text, &answer, code);
+    return growth_finish(data, &text, &answer, code);
 }
 
 /* --- series and hosts --- */
@@ -196,11 +197,11 @@ static int growth_data_series(struct growth_data *data)
 {
     struct query query;
     struct clickhouse_answer text = {0};
-    if (!begin(&query))
+    if (!growth_begin(&query))
         return no_memory(data);
     fputs("SELECT series, service, heap, host FROM series WHERE ", query.out);
     fleet_selection_series(data->selection, query.out);
-    int code = run(data, &query, &text);
+    int code = growth_run(data, &query, &text);
     struct answer answer = answer_begin(text.bytes, text.length);
     while (code == 0 && answer_has_more(&answer)) {
         uint64_t id = answer_u64(&answer);
@@ -212,7 +213,7 @@ static int growth_data_series(struct growth_data *data)
     }
     if (code == 0 && data->stacks.builder->error < 0)
         code = no_memory(data);
-    return finish(data, &text, &answer, code);
+    return growth_finish(data, &text, &answer, code);
 }
 
 static void put_moment(const struct growth_data *data, FILE *out)
@@ -225,7 +226,7 @@ static int growth_data_times(struct growth_data *data)
 {
     struct query query;
     struct clickhouse_answer text = {0};
-    if (!begin(&query))
+    if (!growth_begin(&query))
         return no_memory(data);
     fputs("SELECT series, ", query.out);
     put_moment(data, query.out);
@@ -233,7 +234,7 @@ static int growth_data_times(struct growth_data *data)
     data->first_seen = data->moments;
     fleet_selection_where(data->selection, true, query.out);
     fputs(" GROUP BY series, moment", query.out);
-    int code = run(data, &query, &text);
+    int code = growth_run(data, &query, &text);
     struct answer answer = answer_begin(text.bytes, text.length);
     while (code == 0 && answer_has_more(&answer)) {
         uint32_t number = id_map_find(&data->series_ids, answer_u64(&answer));
@@ -245,7 +246,7 @@ static int growth_data_times(struct growth_data *data)
         data->first_seen = moment < data->first_seen ? moment : data->first_seen;
         data->last_seen = moment > data->last_seen ? moment : data->last_seen;
     }
-    return finish(data, &text, &answer, code);
+    return growth_finish(data, &text, &answer, code);
 }
 
 /* --- the course of the candidates --- */
@@ -272,7 +273,7 @@ static int growth_data_cells(struct growth_data *data)
     struct clickhouse_answer text = {0};
     if (data->candidate_count == 0)
         return 0;
-    if (!begin(&query))
+    if (!growth_begin(&query))
         return no_memory(data);
     fputs("SELECT stack, series, ", query.out);
     put_moment(data, query.out);
@@ -282,7 +283,7 @@ static int growth_data_cells(struct growth_data *data)
     for (size_t i = 0; i < data->candidate_count; i++)
         fprintf(query.out, "%s%llu", i > 0 ? "," : "", (unsigned long long)data->candidates[i]);
     fputs(") GROUP BY stack, series, moment", query.out);
-    int code = run(data, &query, &text);
+    int code = growth_run(data, &query, &text);
     struct answer answer = answer_begin(text.bytes, text.length);
     while (code == 0 && answer_has_more(&answer)) {
         struct growth_cell cell = {.stack = answer_u64(&answer)};
@@ -299,7 +300,7 @@ static int growth_data_cells(struct growth_data *data)
     }
     if (data->cell_count > 0)
         qsort(data->cells, data->cell_count, sizeof(*data->cells), compare_cells);
-    return finish(data, &text, &answer, code);
+    return growth_finish(data, &text, &answer, code);
 }
 
 /* Less is no time of a profile. */

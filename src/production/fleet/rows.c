@@ -53,7 +53,7 @@ static int flush_table(struct fleet_rows *rows, enum fleet_table table)
 }
 
 /* Put all rows. Stacks and series come first: who reads figures finds them. */
-static int flush(struct fleet_rows *rows)
+static int rows_flush(struct fleet_rows *rows)
 {
     int code = flush_table(rows, FLEET_STACKS);
     if (code == 0)
@@ -181,7 +181,7 @@ static int put_sums(struct fleet_rows *rows, uint64_t stack, const struct fleet_
     put_u64(&body->bytes, stack);
     put_u64(&body->bytes, rows->series);
     put_u32(&body->bytes, (uint32_t)rows->time_s);
-    return ++body->rows >= FLEET_BATCH_ROWS ? flush(rows) : 0;
+    return ++body->rows >= FLEET_BATCH_ROWS ? rows_flush(rows) : 0;
 }
 
 static int encode_period(struct fleet_rows *rows, const struct period *period)
@@ -233,12 +233,12 @@ int fleet_rows_encode(struct fleet_rows *rows, const struct period *periods, siz
         int64_t time_s = periods[i].start_ns / 1000000000;
         /* A batch has one day, because a part of the table has one. */
         if (rows->batch != 0 && time_s / FLEET_DAY_S != rows->time_s / FLEET_DAY_S)
-            code = flush(rows);
+            code = rows_flush(rows);
         rows->time_s = time_s;
         sent_begin_day(&rows->sent, time_s / FLEET_DAY_S);
         if (code == 0)
             code = encode_period(rows, &periods[i]);
     }
-    int flushed = flush(rows);
+    int flushed = rows_flush(rows);
     return code < 0 ? code : flushed;
 }

@@ -15,7 +15,7 @@
 /* Damage beyond: a stack has FLEET_FRAMES_MAX frames, and a question takes so many stacks. */
 #define FRAMES_MAX (UINT64_C(1) << 25)
 
-static int refuse(struct error *error, const char *what)
+static int stacks_refuse(struct error *error, const char *what)
 {
     return error_set(error, -EBADMSG, "the server's answer about %s is damaged", what);
 }
@@ -113,7 +113,7 @@ int fleet_stacks_take(struct fleet_stacks *stacks, const void *bytes, size_t len
         code = take_stack(stacks, &answer);
     if (code == -ENOMEM)
         return error_set(error, code, "no memory for the stacks");
-    return answer.is_bad || code < 0 ? refuse(error, "stacks") : 0;
+    return answer.is_bad || code < 0 ? stacks_refuse(error, "stacks") : 0;
 }
 
 /* The key of an address in symbol_ids. */
@@ -167,14 +167,14 @@ int fleet_stacks_take_symbols(struct fleet_stacks *stacks, const void *bytes, si
         code = take_symbol(stacks, &answer);
     if (code == -ENOMEM)
         return error_set(error, code, "no memory for the symbols");
-    return answer.is_bad || code < 0 ? refuse(error, "symbols") : 0;
+    return answer.is_bad || code < 0 ? stacks_refuse(error, "symbols") : 0;
 }
 
 /* --- queries --- */
 
-static int ask(struct fleet_stacks *stacks, struct clickhouse *server, const char *query,
-               int (*take)(struct fleet_stacks *, const void *, size_t, struct error *),
-               struct error *error)
+static int stacks_ask(struct fleet_stacks *stacks, struct clickhouse *server, const char *query,
+                      int (*take)(struct fleet_stacks *, const void *, size_t, struct error *),
+                      struct error *error)
 {
     struct clickhouse_answer answer = {0};
     struct error problem = {0};
@@ -202,7 +202,7 @@ static int ask_stacks(struct fleet_stacks *stacks, struct clickhouse *server, co
         fprintf(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)ids[i]);
     fputs(") FORMAT RowBinary", out);
     int code = fclose(out) != 0 ? error_set(error, -ENOMEM, "no memory")
-                                : ask(stacks, server, query, fleet_stacks_take, error);
+                                : stacks_ask(stacks, server, query, fleet_stacks_take, error);
     free(query);
     return code;
 }
@@ -264,7 +264,7 @@ static int ask_symbols(struct fleet_stacks *stacks, struct clickhouse *server, s
         if (fclose(out) != 0)
             code = error_set(error, -ENOMEM, "no memory");
         else if (count > 0)
-            code = ask(stacks, server, query, fleet_stacks_take_symbols, error);
+            code = stacks_ask(stacks, server, query, fleet_stacks_take_symbols, error);
         free(query);
     }
     return code;

@@ -130,7 +130,8 @@ static bool is_about_message(const char *answer, size_t length)
     return false;
 }
 
-static enum sink_verdict judge(void *state, long status, const char *answer, size_t length)
+static enum sink_verdict clickhouse_judge(void *state, long status, const char *answer,
+                                          size_t length)
 {
     (void)state;
     if (status >= 200 && status < 300)
@@ -144,5 +145,5 @@ const struct sink_kind sink_clickhouse = {
     .close = close_sink,
     .encode = encode,
     .compressions = SINK_GZIP | SINK_ZSTD,
-    .judge = judge,
+    .judge = clickhouse_judge,
 };

@@ -181,8 +181,8 @@ static bool is_plain(const char *text)
     return *text == '\0';
 }
 
-static int take(char **into, struct settings_section *section, const char *key, bool is_path,
-                struct error *error)
+static int credentials_take(char **into, struct settings_section *section, const char *key,
+                            bool is_path, struct error *error)
 {
     const char *value = setting_text(section, key, NULL);
     if (value == NULL)
@@ -201,11 +201,11 @@ int credentials_open(struct credentials *credentials, struct settings_section *s
     struct curl_slist *lines = NULL;
     struct credentials_used used = {.count = 0};
     *credentials = (struct credentials){0};
-    if (take(&credentials->token_file, section, "token_file", true, error) < 0 ||
-        take(&credentials->username, section, "username", false, error) < 0 ||
-        take(&credentials->password_file, section, "password_file", true, error) < 0 ||
-        take(&credentials->api_key_file, section, "api_key_file", true, error) < 0 ||
-        take(&credentials->tenant, section, "tenant", false, error) < 0)
+    if (credentials_take(&credentials->token_file, section, "token_file", true, error) < 0 ||
+        credentials_take(&credentials->username, section, "username", false, error) < 0 ||
+        credentials_take(&credentials->password_file, section, "password_file", true, error) < 0 ||
+        credentials_take(&credentials->api_key_file, section, "api_key_file", true, error) < 0 ||
+        credentials_take(&credentials->tenant, section, "tenant", false, error) < 0)
         return -EINVAL;
     if ((credentials->username == NULL) != (credentials->password_file == NULL))
         return setting_refuse(section, credentials->username == NULL ? "password_file" : "username",

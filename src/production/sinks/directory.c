@@ -94,7 +94,7 @@ static void put_part(char part[NAME_PART_BYTES], const char *text)
 
 /* --- rotation --- */
 
-static size_t find(const struct directory *directory, const char *name)
+static size_t directory_find(const struct directory *directory, const char *name)
 {
     return SORTED_SEARCH(directory->count, i, strcmp(directory->files[i].name, name) < 0);
 }
@@ -134,9 +134,9 @@ static void rotate(struct directory *directory)
 }
 
 /* Take a file of the directory into account, which may replace an older one of its name. */
-static int keep(struct directory *directory, const char *name, uint64_t size)
+static int directory_keep(struct directory *directory, const char *name, uint64_t size)
 {
-    size_t index = find(directory, name);
+    size_t index = directory_find(directory, name);
     uint64_t bytes = (size + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
     if (index < directory->count && strcmp(directory->files[index].name, name) == 0) {
         directory->bytes += bytes - directory->files[index].bytes;
@@ -173,7 +173,7 @@ static int find_files(struct directory *directory)
         if (is_ours(file->d_name) &&
             fstatat(directory->fd, file->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
             S_ISREG(status.st_mode))
-            code = keep(directory, file->d_name, (uint64_t)status.st_size);
+            code = directory_keep(directory, file->d_name, (uint64_t)status.st_size);
     }
     closedir(stream);
     return code;
@@ -281,7 +281,7 @@ static enum sink_verdict directory_deliver(void *state, const struct sink_messag
         error_set(error, code, "%.300s: %s", directory->path, strerror(-code));
     code = output_file_close(&file, code, error);
     if (code == 0) /* without memory the file stays uncounted until the next start */
-        keep(directory, message->target, message->length);
+        directory_keep(directory, message->target, message->length);
     rotate(directory);
     return code == 0 ? SINK_TAKEN : SINK_AGAIN;
 }

@@ -333,7 +333,7 @@ static bool take_answer(struct sink *sink)
 }
 
 /* Deliver a message, or begin to send it. */
-static void begin(struct sink *sink, struct spool_message *read, uint64_t sequence)
+static void sinks_begin(struct sink *sink, struct spool_message *read, uint64_t sequence)
 {
     const struct sink_message *message = &read->message;
     enum sink_verdict verdict = SINK_AGAIN;
@@ -361,7 +361,7 @@ static bool work(struct sink *sink)
     int code = spool_read(&sink->spool, sequence, &read);
     if (code == 0) {
         sink->last_tried = sequence;
-        begin(sink, &read, sequence);
+        sinks_begin(sink, &read, sequence);
         return true;
     }
     error_set(&sink->error, code, "%s: a message on disk cannot be read: %s", sink->name,

@@ -84,7 +84,7 @@ static void add_candidate(struct builder *builder, uint32_t *names, uint32_t *co
     ++*count;
 }
 
-static uint32_t join(struct builder *builder, const uint32_t *names, uint32_t count)
+static uint32_t builder_naming_join(struct builder *builder, const uint32_t *names, uint32_t count)
 {
     char text[NAME_BYTES_MAX];
     size_t length = 0;
@@ -181,7 +181,7 @@ static bool name_by_candidates(struct builder *builder, const struct method *met
     }
     naming->count = count > 0;
     naming->calls[0] = (struct builder_line){
-        .name = join(builder, names, count),
+        .name = builder_naming_join(builder, names, count),
         .line = lines_differ ? 0 : first,
     };
     return count > 0;
@@ -220,8 +220,8 @@ static void collect_names(struct builder *builder, struct method *method)
     }
     method->is_collected = true;
     method->holds_for_any = any_count > 0;
-    method->name =
-        any_count > 0 ? join(builder, any, any_count) : join(builder, outermost, outermost_count);
+    method->name = any_count > 0 ? builder_naming_join(builder, any, any_count)
+                                 : builder_naming_join(builder, outermost, outermost_count);
 }
 
 /* Name the method without its line's help. `line` 0: unknown. */
@@ -281,7 +281,7 @@ bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3]
         uint32_t names[CANDIDATES_MAX], count = 0;
         for (uint32_t i = method->first; i != NONE; i = all->originals[i].next)
             add_candidate(builder, names, &count, qualify_original(builder, i));
-        method->name = join(builder, names, count);
+        method->name = builder_naming_join(builder, names, count);
         method->is_collected = true;
     }
     naming->count = 1;

@@ -61,7 +61,7 @@ static int take_entry(struct builder *builder, struct proto_span entry, struct p
     return status < 0 ? -EBADMSG : builder->error;
 }
 
-static int add(struct builder *builder, const struct profile_smaps *smaps)
+static int builder_smaps_add(struct builder *builder, const struct profile_smaps *smaps)
 {
     struct profile *profile = builder->profile;
     if (profile->smaps_count >= FREE_ROWS + builder->smaps_bytes / ROW_BYTES_MIN)
@@ -164,7 +164,7 @@ static int take_packed(struct builder *builder, struct proto_span message,
         smaps.path = packed.names[name];
         smaps.file_name = smaps.module_debugid = smaps.module_debug_path = "";
         fill_row(&smaps, &packed, values);
-        code = add(builder, &smaps);
+        code = builder_smaps_add(builder, &smaps);
     }
     free(packed.names);
     return code < 0 ? code : more;
@@ -195,7 +195,7 @@ int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t pa
             continue;
         code = take_entry(builder, field.span, &smaps);
         if (code == 0)
-            code = add(builder, &smaps);
+            code = builder_smaps_add(builder, &smaps);
         if (code == 0)
             code = builder_keep(builder, 1);
     }

@@ -26,7 +26,7 @@ struct reader {
     struct baseline_file *file;
 };
 
-static int fail(struct reader *reader, const char *reason)
+static int baseline_read_fail(struct reader *reader, const char *reason)
 {
     if (reader->error->code == 0)
         error_set(reader->error, -EINVAL, "byte %zu: %s; %s",
@@ -45,14 +45,14 @@ static enum json_token next(struct reader *reader)
     enum json_token token = json_scan(&reader->scanner);
     switch (token) {
     case JSON_MORE:
-        fail(reader, "it ends in the middle");
+        baseline_read_fail(reader, "it ends in the middle");
         return JSON_BROKEN;
     case JSON_BROKEN:
-        fail(reader, reader->scanner.error);
+        baseline_read_fail(reader, reader->scanner.error);
         return JSON_BROKEN;
     case JSON_TOO_DEEP:
     case JSON_TOO_LONG:
-        fail(reader, "a value is too long, or too deep");
+        baseline_read_fail(reader, "a value is too long, or too deep");
         return JSON_BROKEN;
     case JSON_NO_MEMORY:
         fail_memory(reader);
@@ -68,7 +68,7 @@ static int expect(struct reader *reader, enum json_token wanted, const char *rea
     enum json_token token = next(reader);
     if (token == wanted)
         return 0;
-    return token == JSON_BROKEN ? reader->error->code : fail(reader, reason);
+    return token == JSON_BROKEN ? reader->error->code : baseline_read_fail(reader, reason);
 }
 
 static bool is_named(const struct reader *reader, const char *name)
@@ -83,7 +83,7 @@ static bool is_named(const struct reader *reader, const char *name)
 static int take_text(struct reader *reader, char **text)
 {
     if (reader->scanner.length > BASELINE_TEXT_BYTES_MAX)
-        return fail(reader, "a text has more than 4,096 bytes");
+        return baseline_read_fail(reader, "a text has more than 4,096 bytes");
     size_t length = reader->scanner.length;
     *text = malloc(length + 1);
     if (*text == NULL)
@@ -91,11 +91,11 @@ static int take_text(struct reader *reader, char **text)
     memcpy(*text, reader->scanner.text, length);
     (*text)[length] = '\0';
     if (strlen(*text) != length)
-        return fail(reader, "a text has a zero byte");
+        return baseline_read_fail(reader, "a text has a zero byte");
     for (const unsigned char *at = (const unsigned char *)*text; *at != '\0';) {
         size_t bytes = utf8_length(at);
         if (bytes == 0)
-            return fail(reader, "a text is not UTF-8");
+            return baseline_read_fail(reader, "a text is not UTF-8");
         at += bytes;
     }
     return 0;
@@ -105,7 +105,8 @@ static int read_text(struct reader *reader, char **text)
 {
     if (expect(reader, JSON_TEXT, "a text is expected") < 0)
         return -EINVAL;
-    return *text != NULL ? fail(reader, "this is here a second time") : take_text(reader, text);
+    return *text != NULL ? baseline_read_fail(reader, "this is here a second time")
+                         : take_text(reader, text);
 }
 
 static int read_bool(struct reader *reader, bool *value)
@@ -114,19 +115,20 @@ static int read_bool(struct reader *reader, bool *value)
     *value = token == JSON_TRUE;
     if (token == JSON_BROKEN)
         return reader->error->code;
-    return token == JSON_TRUE || token == JSON_FALSE ? 0
-                                                     : fail(reader, "true or false is expected");
+    return token == JSON_TRUE || token == JSON_FALSE
+               ? 0
+               : baseline_read_fail(reader, "true or false is expected");
 }
 
 static int take_number(struct reader *reader, double *value)
 {
     char copy[64];
     if (reader->scanner.length >= sizeof(copy))
-        return fail(reader, "a number has more than 63 digits");
+        return baseline_read_fail(reader, "a number has more than 63 digits");
     memcpy(copy, reader->scanner.text, reader->scanner.length);
     copy[reader->scanner.length] = '\0';
     *value = strtod(copy, NULL);
-    return fabs(*value) <= NUMBER_MAX ? 0 : fail(reader, "a number is beyond 2^62");
+    return fabs(*value) <= NUMBER_MAX ? 0 : baseline_read_fail(reader, "a number is beyond 2^62");
 }
 
 static int read_number(struct reader *reader, double *value)
@@ -148,12 +150,12 @@ static int read_estimate(struct reader *reader, struct growth_amount *amount)
         else if (token == JSON_NUMBER)
             code = take_number(reader, &limits[i]);
         else if (token != JSON_NULL)
-            code = fail(reader, "an estimate is [value, low, high]");
+            code = baseline_read_fail(reader, "an estimate is [value, low, high]");
     }
     if (code == 0)
         code = expect(reader, JSON_CLOSE, "an estimate is [value, low, high]");
     if (code == 0 && (limits[0] > amount->value || limits[1] < amount->value))
-        code = fail(reader, "an estimate is outside of its limits");
+        code = baseline_read_fail(reader, "an estimate is outside of its limits");
     amount->interval = (struct profile_interval){limits[0], limits[1]};
     return code;
 }
@@ -176,7 +178,7 @@ static int read_amount(struct reader *reader, struct growth_amount *amount)
     case JSON_BROKEN:
         return reader->error->code;
     default:
-        return fail(reader, "a figure is a number, [value, low, high] or null");
+        return baseline_read_fail(reader, "a figure is a number, [value, low, high] or null");
     }
 }
 
@@ -208,7 +210,7 @@ static int read_row(struct reader *reader, struct baseline_row *row)
     while ((code = next_member(reader)) > 0) {
         enum growth_figure figure = figure_of(reader);
         if (figure < GROWTH_FIGURES && (figures & 1u << figure) != 0)
-            code = fail(reader, "this is here a second time");
+            code = baseline_read_fail(reader, "this is here a second time");
         else if (figure < GROWTH_FIGURES)
             code = read_amount(reader, &row->amounts[figure]);
         else if (is_named(reader, "of"))
@@ -220,13 +222,13 @@ static int read_row(struct reader *reader, struct baseline_row *row)
         else if (is_named(reader, "lacks_frees"))
             code = read_bool(reader, &row->lacks_frees);
         else
-            code = fail(reader, "a row has no such member");
+            code = baseline_read_fail(reader, "a row has no such member");
         if (code < 0)
             return code;
         figures |= figure < GROWTH_FIGURES ? 1u << figure : 0;
     }
     if (code == 0 && figures != (1u << GROWTH_FIGURES) - 1)
-        code = fail(reader, "a row needs live, peak, allocated and calls");
+        code = baseline_read_fail(reader, "a row needs live, peak, allocated and calls");
     return code;
 }
 
@@ -238,19 +240,19 @@ static int read_stack(struct reader *reader, double amounts[GROWTH_FIGURES], cha
     while ((code = next_member(reader)) > 0) {
         enum growth_figure figure = figure_of(reader);
         if (figure < GROWTH_FIGURES && (members & 1u << figure) != 0)
-            code = fail(reader, "this is here a second time");
+            code = baseline_read_fail(reader, "this is here a second time");
         else if (figure < GROWTH_FIGURES)
             code = read_number(reader, &amounts[figure]);
         else if (text != NULL && is_named(reader, "stack"))
             code = read_text(reader, text);
         else
-            code = fail(reader, "a stack has no such member");
+            code = baseline_read_fail(reader, "a stack has no such member");
         if (code < 0)
             return code;
         members |= 1u << figure;
     }
     if (code == 0 && members != (1u << (GROWTH_FIGURES + 1)) - 1)
-        code = fail(reader, "a stack needs stack, live, peak, allocated and calls");
+        code = baseline_read_fail(reader, "a stack needs stack, live, peak, allocated and calls");
     return code;
 }
 
@@ -263,8 +265,8 @@ static int next_object(struct reader *reader, size_t count)
     if (token == JSON_CLOSE)
         return 0;
     if (count >= BASELINE_ROWS_MAX)
-        return fail(reader, "more than 4,096 rows");
-    return token == JSON_OBJECT ? 1 : fail(reader, "a row is an object");
+        return baseline_read_fail(reader, "more than 4,096 rows");
+    return token == JSON_OBJECT ? 1 : baseline_read_fail(reader, "a row is an object");
 }
 
 static int read_rows(struct reader *reader)
@@ -278,9 +280,9 @@ static int read_rows(struct reader *reader)
         *row = (struct baseline_row){0};
         code = read_row(reader, row);
         if (code == 0 && row->of == NULL)
-            code = fail(reader, "a row needs of");
+            code = baseline_read_fail(reader, "a row needs of");
         if (code == 0 && file->row_count > 1 && strcmp(row[-1].of, row->of) >= 0)
-            code = fail(reader, "rows are not in the order of their names");
+            code = baseline_read_fail(reader, "rows are not in the order of their names");
     }
     return code;
 }
@@ -296,7 +298,7 @@ static int read_stacks(struct reader *reader)
         *stack = (struct baseline_stack){0};
         code = read_stack(reader, stack->amounts, &stack->text);
         if (code == 0 && file->stack_count > 1 && strcmp(stack[-1].text, stack->text) >= 0)
-            code = fail(reader, "stacks are not in the order of their names");
+            code = baseline_read_fail(reader, "stacks are not in the order of their names");
     }
     return code;
 }
@@ -310,8 +312,9 @@ static int read_suppressions(struct reader *reader)
         if (token == JSON_CLOSE)
             return 0;
         if (token != JSON_TEXT || file->suppression_count >= BASELINE_ROWS_MAX)
-            return token == JSON_BROKEN ? reader->error->code
-                                        : fail(reader, "suppressions are up to 4,096 texts");
+            return token == JSON_BROKEN
+                       ? reader->error->code
+                       : baseline_read_fail(reader, "suppressions are up to 4,096 texts");
         char *text = NULL;
         code = take_text(reader, &text);
         if (code == 0 && ARRAY_ADD(&file->suppressions, &file->suppression_count,
@@ -324,9 +327,9 @@ static int read_suppressions(struct reader *reader)
         char **last = &file->suppressions[file->suppression_count - 1];
         int order = file->suppression_count > 1 ? strcmp(last[-1], last[0]) : -1;
         if (order == 0)
-            code = fail(reader, "a suppression is here twice: save the file again");
+            code = baseline_read_fail(reader, "a suppression is here twice: save the file again");
         else if (order > 0)
-            code = fail(reader, "suppressions are not in their order");
+            code = baseline_read_fail(reader, "suppressions are not in their order");
     }
     return code;
 }
@@ -347,7 +350,7 @@ static int read_once(struct reader *reader, unsigned *members, unsigned member,
                      int (*read)(struct reader *reader))
 {
     if ((*members & member) != 0)
-        return fail(reader, "this is here a second time");
+        return baseline_read_fail(reader, "this is here a second time");
     *members |= member;
     return read(reader);
 }
@@ -369,7 +372,7 @@ static int read_interval(struct reader *reader)
     double value = 0;
     int code = read_number(reader, &value);
     if (code == 0 && (value < 0 || value != floor(value)))
-        code = fail(reader, "an interval is in bytes");
+        code = baseline_read_fail(reader, "an interval is in bytes");
     reader->file->interval_bytes = code == 0 ? (uint64_t)value : 0;
     return code;
 }
@@ -381,9 +384,10 @@ static int read_version(struct reader *reader)
         expect(reader, JSON_KEY, "this is not a baseline file") < 0)
         return -EINVAL;
     if (!is_named(reader, first_name))
-        return fail(reader, "this is not a baseline file");
+        return baseline_read_fail(reader, "this is not a baseline file");
     int code = read_number(reader, &version);
-    return code == 0 && version != 1 ? fail(reader, "another version wrote this file") : code;
+    return code == 0 && version != 1 ? baseline_read_fail(reader, "another version wrote this file")
+                                     : code;
 }
 
 static int read_member(struct reader *reader, unsigned *members)
@@ -416,7 +420,7 @@ static int read_member(struct reader *reader, unsigned *members)
         return read_once(reader, members, HAS_ROWS, read_rows);
     if (is_named(reader, "stacks"))
         return read_once(reader, members, HAS_STACKS, read_stacks);
-    return fail(reader, "the file has no such member");
+    return baseline_read_fail(reader, "the file has no such member");
 }
 
 /* Give the figures of a row what the file says once. */
@@ -445,12 +449,13 @@ int baseline_file_read_text(struct baseline_file *file, const char *text, size_t
     while (code == 0 && (code = next_member(&reader)) > 0)
         code = read_member(&reader, &members);
     if (code == 0 && members != HAS_ALL)
-        code = fail(&reader, "interval_bytes, suppressions, total, rows, stacks or other_stacks is "
-                             "missing");
+        code = baseline_read_fail(
+            &reader, "interval_bytes, suppressions, total, rows, stacks or other_stacks is "
+                     "missing");
     if (code == 0 && file->total.of != NULL)
-        code = fail(&reader, "the total has no of");
+        code = baseline_read_fail(&reader, "the total has no of");
     if (code == 0 && json_scan(&reader.scanner) != JSON_MORE)
-        code = fail(&reader, "something follows its end");
+        code = baseline_read_fail(&reader, "something follows its end");
     complete_row(&file->total, file);
     for (size_t i = 0; i < file->row_count && code == 0; i++)
         complete_row(&file->rows[i], file);

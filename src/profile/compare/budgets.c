@@ -45,7 +45,8 @@ static bool parse_limit(const char *text, double *limit, bool *share)
            (*share ? end[1] == '\0' : factor > 0);
 }
 
-static int complain(struct error *error, unsigned line, const char *message, const char *text)
+static int budgets_complain(struct error *error, unsigned line, const char *message,
+                            const char *text)
 {
     if (line > 0)
         return error_set(error, -EINVAL, "line %u: %s, not '%s'", line, message, text);
@@ -107,11 +108,11 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
     while (budget.kind < BUDGET_KINDS && strcmp(name, budget_names[budget.kind]) != 0)
         budget.kind++;
     if (budget.kind == BUDGET_KINDS)
-        return complain(error, line,
-                        "budgets are max-peak, max-live, max-allocated, max-allocations, "
-                        "max-temporary, max-leak, max-growth, max-peak-growth, "
-                        "max-allocated-growth, max-allocations-growth and baseline",
-                        name);
+        return budgets_complain(error, line,
+                                "budgets are max-peak, max-live, max-allocated, max-allocations, "
+                                "max-temporary, max-leak, max-growth, max-peak-growth, "
+                                "max-allocated-growth, max-allocations-growth and baseline",
+                                name);
     /* Split at the last '=': function names may contain one (operator==). */
     bool takes_pattern = budget.kind == BUDGET_LEAK || budget_is_growth(budget.kind);
     const char *equals = takes_pattern ? strrchr(value, '=') : NULL;
@@ -121,7 +122,7 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
         (budget.kind == BUDGET_LEAK && equals == NULL) ||
         (budget.share && budget.kind != BUDGET_TEMPORARY && !budget_is_growth(budget.kind)) ||
         (!budget.share && budget.kind == BUDGET_TEMPORARY))
-        return complain(error, line, expected(budget.kind), value);
+        return budgets_complain(error, line, expected(budget.kind), value);
     if (equals != NULL)
         budget.pattern = copy_pattern(value, (size_t)(equals - value));
     budget.text = strdup(limit);
@@ -150,7 +151,7 @@ int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, s
     reason = reason != NULL ? trimmed(reason) : NULL;
     if (strncmp(pattern, "leak:", 5) != 0 || pattern[5] == '\0' || reason == NULL ||
         *reason == '\0') {
-        code = complain(error, line, expected_text, text);
+        code = budgets_complain(error, line, expected_text, text);
     } else if (ARRAY_RESERVE(&budgets->suppressions, &budgets->suppression_capacity,
                              budgets->suppression_count, 1) < 0) {
         code = error_set(error, -ENOMEM, "no memory");
@@ -182,8 +183,8 @@ static int take_line(struct budgets *budgets, char *text, unsigned line, struct 
     }
     char *equals = strchr(text, '=');
     if (equals == NULL)
-        return complain(error, line, "a line is 'name = value', 'suppress: ...' or '# comment'",
-                        trimmed(text));
+        return budgets_complain(
+            error, line, "a line is 'name = value', 'suppress: ...' or '# comment'", trimmed(text));
     *equals = '\0';
     return budgets_add(budgets, trimmed(text), trimmed(equals + 1), line, error);
 }

@@ -21,7 +21,7 @@ struct row_text {
 };
 
 /* Append a text, as far as there is room. What is not UTF-8 becomes '?': files keep the text. */
-static void append(struct row_text *text, const char *more, size_t length)
+static void growth_rows_append(struct row_text *text, const char *more, size_t length)
 {
     const unsigned char *at = (const unsigned char *)more, *end = at + length;
     while (at < end) {
@@ -40,7 +40,7 @@ static void append(struct row_text *text, const char *more, size_t length)
 
 static void append_text(struct row_text *text, const char *more)
 {
-    append(text, more, strlen(more));
+    growth_rows_append(text, more, strlen(more));
 }
 
 /* The addresses of functions without a name differ from build to build, so the row has only how
@@ -53,7 +53,7 @@ static void append_step(struct row_text *text, const struct profile *profile,
     if (!first)
         append_text(text, " < ");
     if (is_named)
-        append(text, frame->name, stack_pattern_name_length(frame->name));
+        growth_rows_append(text, frame->name, stack_pattern_name_length(frame->name));
     else
         append_text(text, "(no name)");
     if ((!first && is_named) || frame->mapping == PROFILE_NONE)

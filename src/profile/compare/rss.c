@@ -21,7 +21,7 @@
 
 /* --- the table of a memory snapshot --- */
 
-static void add(struct rss_table *table, struct rss_row row)
+static void rss_add(struct rss_table *table, struct rss_row row)
 {
     if (table->count < RSS_ROWS_MAX)
         table->rows[table->count++] = row;
@@ -38,25 +38,28 @@ static void add_of_allocator(struct rss_table *table, const struct memory_snapsh
     bool has_rule = snapshot->rounding_rule != NULL;
     enum rss_source of_live = margin > 0 ? RSS_ESTIMATED : RSS_COUNTED;
     enum rss_source of_pages = snapshot->pages_unknown ? RSS_NOT_KNOWN : of_live;
-    add(table, (struct rss_row){"live_requested", "live blocks, as requested",
-                                llround(snapshot->live_bytes), margin, of_live, MEMORY_UNKNOWN});
-    add(table, (struct rss_row){"rounding", "rounding and headers",
-                                has_rule ? llround(snapshot->rounding_bytes) : 0, -1,
-                                has_rule ? RSS_BY_RULE : RSS_NOT_KNOWN, MEMORY_UNKNOWN});
-    add(table, (struct rss_row){"untouched", "live blocks' untouched pages",
-                                snapshot->pages_unknown ? 0 : -llround(snapshot->untouched_bytes),
-                                -1, of_pages, MEMORY_UNKNOWN});
+    rss_add(table,
+            (struct rss_row){"live_requested", "live blocks, as requested",
+                             llround(snapshot->live_bytes), margin, of_live, MEMORY_UNKNOWN});
+    rss_add(table, (struct rss_row){"rounding", "rounding and headers",
+                                    has_rule ? llround(snapshot->rounding_bytes) : 0, -1,
+                                    has_rule ? RSS_BY_RULE : RSS_NOT_KNOWN, MEMORY_UNKNOWN});
+    rss_add(table,
+            (struct rss_row){"untouched", "live blocks' untouched pages",
+                             snapshot->pages_unknown ? 0 : -llround(snapshot->untouched_bytes), -1,
+                             of_pages, MEMORY_UNKNOWN});
     if (snapshot->pages_unknown || snapshot->swapped_bytes > 0)
-        add(table, (struct rss_row){"live_swapped", "live blocks' swapped-out pages",
-                                    snapshot->pages_unknown ? 0 : -llround(snapshot->swapped_bytes),
-                                    -1, of_pages, MEMORY_UNKNOWN});
+        rss_add(table,
+                (struct rss_row){"live_swapped", "live blocks' swapped-out pages",
+                                 snapshot->pages_unknown ? 0 : -llround(snapshot->swapped_bytes),
+                                 -1, of_pages, MEMORY_UNKNOWN});
     int64_t known = 0;
     for (size_t i = 0; i < table->count; i++)
         known += table->rows[i].bytes;
     table->allocator_bytes = snapshot->parts[MEMORY_ALLOCATOR].rss_bytes;
-    add(table, (struct rss_row){"free_lists", "free lists, fragmentation, not profiled",
-                                (int64_t)table->allocator_bytes - known, margin, RSS_REMAINDER,
-                                MEMORY_UNKNOWN});
+    rss_add(table, (struct rss_row){"free_lists", "free lists, fragmentation, not profiled",
+                                    (int64_t)table->allocator_bytes - known, margin, RSS_REMAINDER,
+                                    MEMORY_UNKNOWN});
     table->allocator_count = table->count;
 }
 
@@ -91,8 +94,8 @@ void rss_table_fill(struct rss_table *table, const struct memory_snapshot *snaps
         enum memory_kind kind = rss_kinds[i].kind;
         const struct memory_part *part = &snapshot->parts[kind];
         if (part->rss_bytes > 0 && kind != MEMORY_PROFILER)
-            add(table, (struct rss_row){memory_kind_names[kind], rss_kinds[i].text,
-                                        (int64_t)part->rss_bytes, -1, RSS_MEASURED, kind});
+            rss_add(table, (struct rss_row){memory_kind_names[kind], rss_kinds[i].text,
+                                            (int64_t)part->rss_bytes, -1, RSS_MEASURED, kind});
     }
     qsort(table->rows + table->allocator_count, table->count - table->allocator_count,
           sizeof(*table->rows), compare_rows);

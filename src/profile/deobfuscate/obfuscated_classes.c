@@ -142,7 +142,7 @@ struct writer {
 
 /* Write Trace.packet { deobfuscation_mapping { package_name obfuscated_classes... } }, if there are
  * any classes. */
-static int flush(struct writer *writer)
+static int obfuscated_classes_flush(struct writer *writer)
 {
     struct proto_buffer *whole = &writer->scratch, *head = &writer->group;
     if (writer->packet.length == 0)
@@ -316,7 +316,7 @@ static int end_class(struct writer *writer)
 {
     proto_put_bytes(&writer->packet, PB_DEOBFUSCATION_MAPPING_OBFUSCATED_CLASSES,
                     writer->class.bytes, writer->class.length);
-    return writer->packet.length >= PACKET_BYTES ? flush(writer) : 0;
+    return writer->packet.length >= PACKET_BYTES ? obfuscated_classes_flush(writer) : 0;
 }
 
 /* Begin a class. Its name consists of all original names of the obfuscated one, in the map's order.
@@ -354,7 +354,7 @@ static int put_class(struct writer *writer, const uint32_t *next, uint32_t first
             continue;
         result = end_class(writer);
         if (result == 0)
-            result = flush(writer);
+            result = obfuscated_classes_flush(writer);
         begin_class(writer, next, first);
     }
     writer->classes->written_classes++;
@@ -405,7 +405,7 @@ int obfuscated_classes_write(struct obfuscated_classes *classes, const char *pac
         at += count;
     }
     if (result == 0)
-        result = flush(&writer);
+        result = obfuscated_classes_flush(&writer);
     proto_buffer_free(&writer.packet);
     proto_buffer_free(&writer.class);
     proto_buffer_free(&writer.member);

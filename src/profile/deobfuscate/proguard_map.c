@@ -151,8 +151,8 @@ static bool take_byte(struct proguard_text *text, char byte)
 }
 
 /* Set an error that shows the line without control characters. Return its code. */
-static int complain(const struct proguard_map *map, struct proguard_text line, const char *why,
-                    struct error *error)
+static int proguard_map_complain(const struct proguard_map *map, struct proguard_text line,
+                                 const char *why, struct error *error)
 {
     char shown[SHOWN_BYTES + 1];
     line = between(line.at, end_of(line));
@@ -166,14 +166,14 @@ static int complain(const struct proguard_map *map, struct proguard_text line, c
 
 /* --- lines --- */
 
-static int fill(struct proguard_map *map, struct error *error)
+static int proguard_map_fill(struct proguard_map *map, struct error *error)
 {
     size_t kept = (size_t)(map->end - map->at);
     struct proguard_text rest = between(map->at, map->end);
     if (kept == BUFFER_BYTES) {
         if (rest.length > 0 && *rest.at != '#') {
             map->line++;
-            return complain(map, rest, "a line of more than 1 MB", error);
+            return proguard_map_complain(map, rest, "a line of more than 1 MB", error);
         }
         /* Keep only the mark of a comment. */
         map->buffer[0] = '#';
@@ -213,7 +213,7 @@ static int next_line(struct proguard_map *map, struct proguard_text *line, struc
         }
         if (map->ended)
             return 0;
-        int result = fill(map, error);
+        int result = proguard_map_fill(map, error);
         if (result < 0)
             return result;
     }
@@ -228,10 +228,10 @@ static int take_class(struct proguard_map *map, struct proguard_text line, const
     entry->original = between(line.at, arrow);
     entry->obfuscated = between(arrow + 4, end_of(line));
     if (entry->obfuscated.length == 0 || entry->obfuscated.at[entry->obfuscated.length - 1] != ':')
-        return complain(map, line, "a class must end with a colon", error);
+        return proguard_map_complain(map, line, "a class must end with a colon", error);
     entry->obfuscated.length--;
     if (!is_name(entry->original) || !is_name(entry->obfuscated))
-        return complain(map, line, "a class must have two names", error);
+        return proguard_map_complain(map, line, "a class must have two names", error);
     map->in_class = true;
     return 1;
 }
@@ -273,27 +273,27 @@ static int take_member(struct proguard_map *map, struct proguard_text line, cons
     struct proguard_text left = between(line.at, arrow);
     entry->obfuscated = between(arrow + 4, end_of(line));
     if (!map->in_class)
-        return complain(map, line, "a member before the first class", error);
+        return proguard_map_complain(map, line, "a member before the first class", error);
     if (!take_lines(&left, entry))
-        return complain(map, line, "the line numbers before the type", error);
+        return proguard_map_complain(map, line, "the line numbers before the type", error);
     const char *space = memchr(left.at, ' ', left.length);
     if (space == NULL || space == left.at)
-        return complain(map, line, "a member must have a type and a name", error);
+        return proguard_map_complain(map, line, "a member must have a type and a name", error);
     struct proguard_text name = between(space, end_of(left));
     const char *parenthesis = memchr(name.at, '(', name.length);
     entry->kind = parenthesis == NULL ? PROGUARD_FIELD : PROGUARD_METHOD;
     if (parenthesis != NULL) {
         const char *closing = memrchr(parenthesis, ')', (size_t)(end_of(name) - parenthesis));
         if (closing == NULL)
-            return complain(map, line, "the arguments do not end", error);
+            return proguard_map_complain(map, line, "the arguments do not end", error);
         struct proguard_text source = {closing + 1, (size_t)(end_of(name) - closing - 1)};
         if (!take_source(source, entry))
-            return complain(map, line, "the line numbers after the arguments", error);
+            return proguard_map_complain(map, line, "the line numbers after the arguments", error);
         name = between(name.at, parenthesis);
     }
     entry->original = name;
     if (!is_name(entry->original) || !is_name(entry->obfuscated))
-        return complain(map, line, "a member must have two names", error);
+        return proguard_map_complain(map, line, "a member must have two names", error);
     return 1;
 }
 
@@ -311,7 +311,8 @@ int proguard_map_next(struct proguard_map *map, struct proguard_entry *entry, st
         const char *arrow = memmem(line.at, line.length, " -> ", 4);
         if (arrow == NULL) {
             if (++map->unknown > LINES_WITHOUT_CLASS_MAX && !map->in_class)
-                return complain(map, text, "lines without end, and none names a class", error);
+                return proguard_map_complain(map, text, "lines without end, and none names a class",
+                                             error);
             continue;
         }
         *entry = (struct proguard_entry){0};

@@ -83,7 +83,7 @@ static int malformed(struct reading *reading, const char *why)
 }
 
 /* Read more after the bytes that the scanner has not taken. */
-static int fill(struct reading *reading)
+static int dhat_fill(struct reading *reading)
 {
     struct json_scanner *scanner = &reading->scanner;
     size_t left = reading->buffer == NULL ? 0 : (size_t)(scanner->end - scanner->at);
@@ -113,7 +113,7 @@ static int next(struct reading *reading, enum json_token *token)
     };
     while ((*token = reading->buffer == NULL ? JSON_MORE : json_scan(&reading->scanner)) ==
            JSON_MORE) {
-        int code = fill(reading);
+        int code = dhat_fill(reading);
         if (code < 0)
             return code;
     }
@@ -133,7 +133,7 @@ static bool is_key(const struct reading *reading, const char *name)
 }
 
 /* Skip the value that begins with this token. */
-static int skip(struct reading *reading, enum json_token token)
+static int dhat_skip(struct reading *reading, enum json_token token)
 {
     unsigned depth = reading->scanner.depth;
     int code = 0;
@@ -194,7 +194,7 @@ static int take_site_member(struct reading *reading, struct site *site)
         return take_indexes(reading, site);
     if (figure < FIGURES && token == JSON_NUMBER)
         site->figures[figure] = number_of(reading);
-    return skip(reading, token);
+    return dhat_skip(reading, token);
 }
 
 static int take_sites(struct reading *reading)
@@ -284,7 +284,7 @@ static int take_object(struct reading *reading)
         else if (token == JSON_LIST && strcmp(key, "ftbl") == 0)
             code = take_frames(reading);
         else if (token == JSON_OBJECT || token == JSON_LIST)
-            code = skip(reading, token);
+            code = dhat_skip(reading, token);
         else
             code = take_scalar(reading, key, token);
     }
@@ -332,7 +332,7 @@ static int put_site(struct reading *reading, const struct site *site)
     return 0;
 }
 
-static int finish(struct reading *reading)
+static int dhat_finish(struct reading *reading)
 {
     if (!reading->has_lifetimes)
         return error_set(&reading->problem, -EINVAL,
@@ -359,7 +359,7 @@ struct profile *import_dhat(struct trace_source *source, const struct profile_re
     if (code == 0)
         code = take_object(&reading);
     if (code == 0)
-        code = finish(&reading);
+        code = dhat_finish(&reading);
     struct profile *profile = builder_end(reading.builder, &code, NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the DHAT file");

@@ -392,7 +392,7 @@ static int take_whole_line(void *context, char *line, size_t length, struct erro
 
 /* --- the end --- */
 
-static int finish(struct reading *reading)
+static int heaptrack_finish(struct reading *reading)
 {
     struct heap_figures_head *head = &reading->head;
     for (size_t i = 0; i < reading->tally_count; i++) {
@@ -452,7 +452,7 @@ struct profile *import_heaptrack(struct trace_source *source,
                                 take_whole_line, &reading, &problem);
         partial = is_partial(&reading, code);
         if (code == 0 || partial)
-            code = finish(&reading);
+            code = heaptrack_finish(&reading);
     }
     struct profile *profile = builder_end(reading.builder, &code, partial ? problem.message : NULL);
     if (code == -ENOMEM)

@@ -269,7 +269,7 @@ static const char *remark_of(struct reading *reading)
     return builder_text(reading->builder, text, (size_t)length);
 }
 
-static int finish(struct reading *reading, struct error *error)
+static int massif_finish(struct reading *reading, struct error *error)
 {
     if (reading->dumps == 0)
         return error_set(error, -EINVAL, "none of the %zu snapshots of the massif file has stacks",
@@ -294,7 +294,7 @@ struct profile *import_massif(struct trace_source *source,
     if (code == 0)
         code = take_lines(&reading, error);
     if (code == 0)
-        code = finish(&reading, error);
+        code = massif_finish(&reading, error);
     struct profile *profile = builder_end(reading.builder, &code, NULL);
     if (code == -ENOMEM)
         error_set(error, code, "no memory to read the massif file");

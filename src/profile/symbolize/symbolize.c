@@ -67,7 +67,7 @@ struct job {
 /* --- packets --- */
 
 /* Write Trace.packet { module_symbols { path build_id address_symbols... } } if there are any. */
-static int flush(struct job *job)
+static int symbolize_flush(struct job *job)
 {
     if (job->packet.length == 0)
         return 0;
@@ -144,10 +144,10 @@ static int write_answers(struct job *job)
         if (entry->failed || job->packet.failed)
             result = -ENOMEM;
         else if (job->packet.length >= PACKET_BYTES)
-            result = flush(job);
+            result = symbolize_flush(job);
     }
     job->found_count = job->texts.length = 0;
-    return result == 0 ? flush(job) : result;
+    return result == 0 ? symbolize_flush(job) : result;
 }
 
 /* Encode frames as Lines, in job->lines. */

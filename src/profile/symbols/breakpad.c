@@ -99,7 +99,7 @@ static int fail_memory(struct search *search)
     return error_set(search->error, -ENOMEM, "%s: no memory for its names", search->lines.path);
 }
 
-static int fail(struct search *search, const char *reason)
+static int breakpad_fail(struct search *search, const char *reason)
 {
     return breakpad_lines_fail(&search->lines, reason, search->error);
 }
@@ -175,7 +175,7 @@ static const struct inline_range *find_inline(const struct search *search, uint3
 static int add_frame(struct search *search, uint32_t origin)
 {
     if (search->frame_count >= FRAMES_PER_ADDRESS * search->count + SOME_MORE)
-        return fail(search, "functions are inlined too deeply");
+        return breakpad_fail(search, "functions are inlined too deeply");
     if (ARRAY_RESERVE(&search->frames, &search->frame_capacity, search->frame_count, 1) < 0)
         return fail_memory(search);
     search->frames[search->frame_count++] = (struct frame){origin, 0, NONE};
@@ -245,7 +245,7 @@ static int take_function(struct search *search, char *at)
         return result;
     if (!breakpad_read_hex(&at, &start) || !breakpad_read_hex(&at, &size) ||
         !breakpad_read_hex(&at, &parameters))
-        return fail(search, "FUNC needs address, size, size of parameters and name");
+        return breakpad_fail(search, "FUNC needs address, size, size of parameters and name");
     search->in_function = true;
     search->start = start;
     size_t first = lower_bound(search, 0, search->count, start);
@@ -261,7 +261,7 @@ static int take_function(struct search *search, char *at)
         return 0;
     search->covered += search->end - search->first;
     if (search->covered > FUNCTIONS_PER_ADDRESS * search->count + SOME_MORE)
-        return fail(search, "functions overlap");
+        return breakpad_fail(search, "functions overlap");
     search->name = keep_name(search, *at == '\0' ? omitted : at);
     return search->name == 0 ? fail_memory(search) : 0;
 }
@@ -274,7 +274,7 @@ static int take_public(struct search *search, char *at)
     if (result < 0)
         return result;
     if (!breakpad_read_hex(&at, &start) || !breakpad_read_hex(&at, &parameters))
-        return fail(search, "PUBLIC needs address, size of parameters and name");
+        return breakpad_fail(search, "PUBLIC needs address, size of parameters and name");
     size_t first = lower_bound(search, 0, search->count, start);
     if (first == search->count)
         return 0;
@@ -299,17 +299,17 @@ static int take_line(struct search *search, char *at)
     uint64_t start, size;
     uint32_t line, file;
     if (!search->in_function)
-        return fail(search, "unknown record outside a function");
+        return breakpad_fail(search, "unknown record outside a function");
     if (search->first == search->end)
         return 0;
     if (!breakpad_read_hex(&at, &start) || !breakpad_read_hex(&at, &size) ||
         !breakpad_read_decimal(&at, &line) || !breakpad_read_decimal(&at, &file))
-        return fail(search, "a line of a function needs address, size, line and file");
+        return breakpad_fail(search, "a line of a function needs address, size, line and file");
     uint64_t end = end_of(start, size);
     if (!is_wanted(search, start, end))
         return 0;
     if (search->line_count == RANGES_PER_FUNCTION_MAX)
-        return fail(search, "the function has too many lines");
+        return breakpad_fail(search, "the function has too many lines");
     if (ARRAY_RESERVE(&search->line_ranges, &search->line_capacity, search->line_count, 1) < 0)
         return fail_memory(search);
     search->line_ranges[search->line_count++] =
@@ -332,7 +332,7 @@ static int add_inline(struct search *search, const struct inline_range *range)
     if (!is_wanted(search, range->start, range->end))
         return 0;
     if (search->inline_count == RANGES_PER_FUNCTION_MAX)
-        return fail(search, "too many functions are inlined");
+        return breakpad_fail(search, "too many functions are inlined");
     if (ARRAY_ADD(&search->inline_ranges, &search->inline_count, &search->inline_capacity, *range) <
         0)
         return fail_memory(search);
@@ -347,19 +347,19 @@ static int take_inline(struct search *search, char *at)
     uint64_t size;
     int result = 0;
     if (!search->in_function)
-        return fail(search, "INLINE is outside a function");
+        return breakpad_fail(search, "INLINE is outside a function");
     if (search->first == search->end)
         return 0;
     bool has_file = count_words(at) % 2 == 0;
     if (!breakpad_read_decimal(&at, &range.level) || !breakpad_read_decimal(&at, &range.line) ||
         (has_file && !breakpad_read_decimal(&at, &range.file)) ||
         !breakpad_read_decimal(&at, &range.origin) || *at == '\0')
-        return fail(search, "INLINE needs level, line, file, origin and ranges");
+        return breakpad_fail(search, "INLINE needs level, line, file, origin and ranges");
     if (range.line == NONE)
         range.line = 0;
     while (*at != '\0' && result == 0) {
         if (!breakpad_read_hex(&at, &range.start) || !breakpad_read_hex(&at, &size))
-            return fail(search, "a range of INLINE needs address and size");
+            return breakpad_fail(search, "a range of INLINE needs address and size");
         range.end = end_of(range.start, size);
         result = add_inline(search, &range);
     }
@@ -432,8 +432,8 @@ static int take_name(struct search *search, struct numbers *numbers, char *at, b
 {
     uint32_t number, file;
     if (!breakpad_read_decimal(&at, &number))
-        return fail(search, is_origin ? "INLINE_ORIGIN needs number and name"
-                                      : "FILE needs number and name");
+        return breakpad_fail(search, is_origin ? "INLINE_ORIGIN needs number and name"
+                                               : "FILE needs number and name");
     struct numbered *item = find_number(numbers, number);
     if (item == NULL || item->name != 0)
         return 0;

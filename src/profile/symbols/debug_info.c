@@ -379,7 +379,8 @@ static int compare_found(const void *a, const void *b)
 
 /* Collect the addresses that the unit's ranges contain and that no earlier unit has. Return 0 or a
  * negative errno. */
-static int gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addresses, size_t count)
+static int debug_info_gather(struct debug_info *info, Dwarf_Die *unit, const uint64_t *addresses,
+                             size_t count)
 {
     Dwarf_Addr base = 0, low, high;
     ptrdiff_t offset = 0;
@@ -611,7 +612,7 @@ int debug_info_find(struct debug_info *info, const uint64_t *addresses, size_t c
         if (dwarf_offdie(info->dwarf, offset + header, &unit.die) == NULL) {
             info->damaged_units++;
         } else if (dwarf_tag(&unit.die) != DW_TAG_partial_unit) {
-            result = gather(info, &unit.die, addresses, count);
+            result = debug_info_gather(info, &unit.die, addresses, count);
             if (result == 0 && info->found_count > 0)
                 result = take_unit(info, &unit, sink, context);
         }

@@ -93,7 +93,8 @@ static struct extent *extent_of(struct dwp *dwp, const char *name)
 }
 
 /* Reserve memory for a compressed section. */
-static int reserve(struct packed_parts *packed, Elf *elf, Elf_Scn *section, struct extent *extent)
+static int dwp_reserve(struct packed_parts *packed, Elf *elf, Elf_Scn *section,
+                       struct extent *extent)
 {
     if (packed->count == PARTS + 1 ||
         !packed_section_read(elf, section, SECTION_BYTES_MAX, &packed->sections[packed->count]))
@@ -124,7 +125,8 @@ static int find_sections(struct dwp *dwp, Elf *elf, uint64_t file_bytes,
         if (extent == NULL)
             continue;
         *extent = (struct extent){header.sh_offset, header.sh_size};
-        if ((header.sh_flags & SHF_COMPRESSED) != 0 && reserve(packed, elf, section, extent) < 0)
+        if ((header.sh_flags & SHF_COMPRESSED) != 0 &&
+            dwp_reserve(packed, elf, section, extent) < 0)
             return -ENOENT;
     }
     return 0;

@@ -43,7 +43,8 @@ static const char *string_of(const struct entry_reader *reader, Dwarf_Attribute 
 }
 
 /* Find the entry that an attribute refers to. */
-static bool follow(const struct entry_reader *reader, Dwarf_Attribute *attribute, Dwarf_Die *entry)
+static bool function_entry_follow(const struct entry_reader *reader, Dwarf_Attribute *attribute,
+                                  Dwarf_Die *entry)
 {
     uint64_t offset;
     if (attribute->form != DW_FORM_ref_sup4 && attribute->form != DW_FORM_ref_sup8)
@@ -60,7 +61,7 @@ static bool to_origin(const struct entry_reader *reader, Dwarf_Die *die)
     Dwarf_Die origin;
     if ((dwarf_attr(die, DW_AT_abstract_origin, &attribute) == NULL &&
          dwarf_attr(die, DW_AT_specification, &attribute) == NULL) ||
-        !follow(reader, &attribute, &origin))
+        !function_entry_follow(reader, &attribute, &origin))
         return false;
     *die = origin;
     return true;
@@ -148,7 +149,8 @@ void function_entry_read(struct entry_reader *reader, Dwarf_Die *entry,
     Dwarf_Die origin;
     dwarf_getattrs(entry, take_attribute, &taken, 0);
     Dwarf_Attribute *reference = taken.origin.valp != NULL ? &taken.origin : &taken.specification;
-    bool elsewhere = !taken.named && reference->valp != NULL && follow(reader, reference, &origin);
+    bool elsewhere = !taken.named && reference->valp != NULL &&
+                     function_entry_follow(reader, reference, &origin);
     *function = (struct function_entry){
         .known = true,
         .function = elsewhere ? name_at_origin(reader, &origin) : function_name(reader, entry),

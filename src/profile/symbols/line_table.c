@@ -87,7 +87,7 @@ static const char *read_string(struct reader *reader)
     return string;
 }
 
-static void skip(struct reader *reader, uint64_t bytes)
+static void line_table_skip(struct reader *reader, uint64_t bytes)
 {
     if (bytes > left(reader)) {
         reader->failed = true;
@@ -183,10 +183,10 @@ static struct entry_value read_form(const struct line_table *table, struct reade
         value.number = read_fixed(reader, 8);
         break;
     case DW_FORM_data16:
-        skip(reader, 16);
+        line_table_skip(reader, 16);
         break;
     case DW_FORM_block:
-        skip(reader, read_unsigned(reader));
+        line_table_skip(reader, read_unsigned(reader));
         break;
     default:
         reader->failed = true;
@@ -234,7 +234,7 @@ int line_table_read(struct line_table *table, const struct line_sections *sectio
     table->directory_count = table->file_count = 0;
     table->address_bytes = address_bytes;
     table->program = (struct dwarf_bytes){0};
-    skip(&reader, offset);
+    line_table_skip(&reader, offset);
     uint64_t length = read_fixed(&reader, 4);
     table->wide = length == UINT32_MAX;
     if (table->wide)

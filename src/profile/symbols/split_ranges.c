@@ -23,7 +23,7 @@ static bool take_leb(struct dwarf_bytes *rest, uint64_t *value)
     return dwarf_take_leb(&rest->at, rest->end, value);
 }
 
-static bool skip(struct dwarf_bytes *rest, uint64_t bytes)
+static bool split_ranges_skip(struct dwarf_bytes *rest, uint64_t bytes)
 {
     if (bytes > (uint64_t)(rest->end - rest->at))
         return false;
@@ -34,7 +34,7 @@ static bool skip(struct dwarf_bytes *rest, uint64_t bytes)
 static bool address_at(const struct split_addresses *unit, uint64_t index, uint64_t *address)
 {
     struct dwarf_bytes rest = unit->addresses;
-    return index < UINT32_MAX && skip(&rest, index * unit->address_bytes) &&
+    return index < UINT32_MAX && split_ranges_skip(&rest, index * unit->address_bytes) &&
            take_number(&rest, unit->address_bytes, address);
 }
 
@@ -94,11 +94,11 @@ static bool find_list(struct split_ranges *ranges, uint64_t index)
         if (!take_number(&header, 8, &length))
             return false;
     }
-    if (!skip(&header, 4) || !take_number(&header, 4, &count) || index >= count)
+    if (!split_ranges_skip(&header, 4) || !take_number(&header, 4, &count) || index >= count)
         return false;
     base = header;
-    if (!skip(&header, index * offset_bytes) || !take_number(&header, offset_bytes, &offset) ||
-        !skip(&base, offset))
+    if (!split_ranges_skip(&header, index * offset_bytes) ||
+        !take_number(&header, offset_bytes, &offset) || !split_ranges_skip(&base, offset))
         return false;
     ranges->rest = base;
     return true;
@@ -132,7 +132,7 @@ void split_ranges_begin(struct split_ranges *ranges, const struct split_addresse
     } else if (attribute.form == DW_FORM_sec_offset &&
                take_number(&value, unit->offset_bytes, &number)) {
         ranges->rest = unit->ranges;
-        if (!skip(&ranges->rest, number))
+        if (!split_ranges_skip(&ranges->rest, number))
             ranges->rest = (struct dwarf_bytes){0};
     }
 }

@@ -64,7 +64,7 @@ static void symbols_free(struct symbols *symbols)
     free(symbols->strings);
 }
 
-static void *copy(struct remote_memory *memory, uint64_t address, size_t bytes)
+static void *families_copy(struct remote_memory *memory, uint64_t address, size_t bytes)
 {
     void *copied = malloc(bytes + 1);
     if (copied != NULL && tracee_read(memory->tracee, address, copied, bytes) < 0) {
@@ -84,7 +84,7 @@ static bool count_symbols(struct remote_memory *memory, const struct remote_obje
         head[0] > SYMBOLS_MAX || head[2] > SYMBOLS_MAX)
         return false;
     uint64_t at = object->gnu_hash + sizeof(head) + head[2] * UINT64_C(8);
-    uint32_t *buckets = copy(memory, at, head[0] * sizeof(*buckets));
+    uint32_t *buckets = families_copy(memory, at, head[0] * sizeof(*buckets));
     uint32_t last = 0, hash = 0;
     for (uint32_t i = 0; buckets != NULL && i < head[0]; i++)
         last = buckets[i] > last ? buckets[i] : last;
@@ -110,7 +110,7 @@ static bool read_symbols(struct remote_memory *memory, const struct remote_objec
     size_t last = 0;
     symbols_free(symbols);
     symbols->strings = NULL;
-    symbols->symbols = copy(memory, object->symbols, count * sizeof(Elf64_Sym));
+    symbols->symbols = families_copy(memory, object->symbols, count * sizeof(Elf64_Sym));
     if (symbols->symbols == NULL)
         return false;
     for (uint32_t i = 0; i < count; i++)

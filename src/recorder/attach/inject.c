@@ -30,7 +30,7 @@
 /* Nothing is mapped below this address: the kernel may forbid it (vm.mmap_min_addr). */
 #define LOWEST (UINT64_C(1) << 20)
 
-static uint64_t distance(uint64_t a, uint64_t b)
+static uint64_t inject_distance(uint64_t a, uint64_t b)
 {
     return a > b ? a - b : b - a;
 }
@@ -45,7 +45,9 @@ static uint64_t place_in(uint64_t gap_start, uint64_t gap_end, bool is_of_heap, 
         uint64_t farthest = near + REACH - bytes - MARGIN;
         return farthest > low && farthest < high ? farthest : high;
     }
-    return distance(low, near) < distance(high, near) || (near > low && near < high) ? low : high;
+    return inject_distance(low, near) < inject_distance(high, near) || (near > low && near < high)
+               ? low
+               : high;
 }
 
 /* Return the free place that is nearest to `near`, and nearer than `reach`; or 0. */
@@ -63,8 +65,8 @@ static uint64_t find_place(const struct process *process, uint64_t near, size_t 
         if (gap_end < gap_start || gap_end - gap_start < bytes + 2 * MARGIN)
             continue;
         uint64_t place = place_in(gap_start, gap_end, is_of_heap, near, bytes);
-        if (distance(place, near) < reach && distance(place + bytes, near) < reach &&
-            (best == 0 || distance(place, near) < distance(best, near)))
+        if (inject_distance(place, near) < reach && inject_distance(place + bytes, near) < reach &&
+            (best == 0 || inject_distance(place, near) < inject_distance(best, near)))
             best = place;
     }
     return best & ~(uint64_t)(PROCESSOR_PAGE_BYTES - 1);
@@ -101,8 +103,8 @@ static bool is_error(long result)
 
 /* Make one system call in the target, with the arguments that its row leaves open, unless an
  * earlier step has failed. The first error is kept. */
-static long call(struct injection *injection, const char *what, enum client_call row,
-                 const uint64_t chosen[6])
+static long inject_call(struct injection *injection, const char *what, enum client_call row,
+                        const uint64_t chosen[6])
 {
     int code;
     if (injection->code < 0)
@@ -192,7 +194,7 @@ static int make_file(struct injection *injection, const char *name)
     if (injection->code == 0)
         fd = tracee_system_call(injection->tracee, &code, CALL_MAKE_CODE_FILE, chosen);
     if (code < 0 || is_error(fd))
-        fd = call(injection, "make an anonymous file", CALL_MAKE_FILE, chosen);
+        fd = inject_call(injection, "make an anonymous file", CALL_MAKE_FILE, chosen);
     injection->memfd = is_error(fd) ? -1 : (int)fd;
     return take_descriptor(injection, injection->memfd);
 }
@@ -221,9 +223,9 @@ static void map_image(struct injection *injection, const struct image *image)
          CALL_MAP_IMAGE_CODE},
     };
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        call(injection, "map the client's code", parts[i].row,
-             (const uint64_t[6]){injection->base + parts[i].start, parts[i].bytes,
-                                 (uint64_t)injection->memfd, parts[i].start});
+        inject_call(injection, "map the client's code", parts[i].row,
+                    (const uint64_t[6]){injection->base + parts[i].start, parts[i].bytes,
+                                        (uint64_t)injection->memfd, parts[i].start});
 }
 
 /* Map the annex. Until the parameters have its address, nobody would find it if we are killed. */
@@ -234,7 +236,7 @@ static void map_annex(struct injection *injection, const struct image *image)
     if (params->annex == 0 || injection->code < 0)
         return;
     long mapped =
-        call(injection, "map memory where its executable reaches it", CALL_MAP_IMAGE, place);
+        inject_call(injection, "map memory where its executable reaches it", CALL_MAP_IMAGE, place);
     injection->annex = injection->code == 0 ? (uint64_t)mapped : 0;
     if (injection->code == -ENOMEM || (injection->code == 0 && injection->annex != params->annex))
         injection->code = error_set(injection->error, -EADDRNOTAVAIL,
@@ -245,9 +247,9 @@ static void map_annex(struct injection *injection, const struct image *image)
                injection->base + image->params_offset +
                    offsetof(struct attached_params, annex_bytes),
                &image->annex_bytes, sizeof(params->annex_bytes));
-    call(injection, "map the client's code", CALL_MAP_IMAGE_CODE,
-         (const uint64_t[6]){params->annex, image->annex_bytes, (uint64_t)injection->memfd,
-                             image->total});
+    inject_call(injection, "map the client's code", CALL_MAP_IMAGE_CODE,
+                (const uint64_t[6]){params->annex, image->annex_bytes, (uint64_t)injection->memfd,
+                                    image->total});
 }
 
 /* Fill the last page, the marker. It stays private anonymous memory and reads as zeros in children.
@@ -256,8 +258,8 @@ static void make_marker(struct injection *injection, const struct image *image)
 {
     const uint32_t present = 1;
     uint64_t marker = injection->base + image->marker_start;
-    call(injection, "keep memory from its children", CALL_WIPE_ON_FORK,
-         (const uint64_t[6]){marker, image->total - image->marker_start});
+    inject_call(injection, "keep memory from its children", CALL_WIPE_ON_FORK,
+                (const uint64_t[6]){marker, image->total - image->marker_start});
     put_memory(injection, marker, &present, sizeof(present));
 }
 
@@ -294,8 +296,8 @@ static void receive_ring(struct injection *injection)
         .vector = {(void *)(at + offsetof(struct remote_message, byte)), 1},
     };
     put_memory(injection, at, &message, sizeof(message));
-    call(injection, "receive a message", CALL_RECEIVE_RING,
-         (const uint64_t[6]){(uint64_t)injection->pair[1], at});
+    inject_call(injection, "receive a message", CALL_RECEIVE_RING,
+                (const uint64_t[6]){(uint64_t)injection->pair[1], at});
     get_memory(injection, at, &message, sizeof(message));
     if (injection->code < 0)
         return;
@@ -310,8 +312,8 @@ static void receive_ring(struct injection *injection)
 
 static void pass_ring(struct injection *injection, int ring_fd)
 {
-    call(injection, "make a pair of sockets", CALL_MAKE_SOCKETS,
-         (const uint64_t[6]){injection->scratch});
+    inject_call(injection, "make a pair of sockets", CALL_MAKE_SOCKETS,
+                (const uint64_t[6]){injection->scratch});
     get_memory(injection, injection->scratch, injection->pair, sizeof(injection->pair));
     if (injection->code < 0) {
         injection->pair[0] = injection->pair[1] = -1;
@@ -334,8 +336,9 @@ static void map_ring(struct injection *injection, const struct image *image, uin
     injection->ring_bytes = RING_DATA_OFFSET + 2 * data_bytes;
     /* Map the ring's file from the start, so that the name identifies the mapping if we are killed.
      */
-    long base = call(injection, "map the ring", CALL_MAP_RING_PLACE,
-                     (const uint64_t[6]){injection->ring_bytes, (uint64_t)injection->ring_fd});
+    long base =
+        inject_call(injection, "map the ring", CALL_MAP_RING_PLACE,
+                    (const uint64_t[6]){injection->ring_bytes, (uint64_t)injection->ring_fd});
     if (injection->code < 0)
         return;
     injection->ring = (uint64_t)base;
@@ -343,12 +346,12 @@ static void map_ring(struct injection *injection, const struct image *image, uin
     put_memory(injection,
                injection->base + image->params_offset + offsetof(struct attached_params, ring),
                &injection->ring, sizeof(injection->ring));
-    call(injection, "map the ring", CALL_MAP_RING,
-         (const uint64_t[6]){injection->ring, RING_DATA_OFFSET + data_bytes,
-                             (uint64_t)injection->ring_fd, 0});
-    call(injection, "map the ring", CALL_MAP_RING,
-         (const uint64_t[6]){injection->ring + RING_DATA_OFFSET + data_bytes, data_bytes,
-                             (uint64_t)injection->ring_fd, RING_DATA_OFFSET});
+    inject_call(injection, "map the ring", CALL_MAP_RING,
+                (const uint64_t[6]){injection->ring, RING_DATA_OFFSET + data_bytes,
+                                    (uint64_t)injection->ring_fd, 0});
+    inject_call(injection, "map the ring", CALL_MAP_RING,
+                (const uint64_t[6]){injection->ring + RING_DATA_OFFSET + data_bytes, data_bytes,
+                                    (uint64_t)injection->ring_fd, RING_DATA_OFFSET});
 }
 
 /* --- all steps --- */
@@ -375,8 +378,8 @@ int inject_map(struct tracee *tracee, const struct image *image, uint64_t base, 
     if (injection.pidfd < 0)
         return error_set(error, injection.pidfd, "cannot hold on to process %d: %s",
                          (int)tracee->pid, strerror(-injection.pidfd));
-    long mapped = call(&injection, "map memory where its allocator reaches it", CALL_MAP_IMAGE,
-                       (const uint64_t[6]){base, image->total});
+    long mapped = inject_call(&injection, "map memory where its allocator reaches it",
+                              CALL_MAP_IMAGE, (const uint64_t[6]){base, image->total});
     if (injection.code == 0) {
         injection.base = (uint64_t)mapped;
         injection.scratch = injection.base + image->marker_start;
@@ -419,8 +422,9 @@ static void map_page(struct injection *injection, const char *name, const void *
     if (ftruncate(own, PROCESSOR_PAGE_BYTES) < 0 || pwrite(own, from, bytes, 0) != (ssize_t)bytes)
         injection->code = -EIO;
     close(own);
-    long mapped = call(injection, "map a page of code", CALL_MAP_CODE_PAGE,
-                       (const uint64_t[6]){PROCESSOR_PAGE_BYTES, (uint64_t)injection->memfd});
+    long mapped =
+        inject_call(injection, "map a page of code", CALL_MAP_CODE_PAGE,
+                    (const uint64_t[6]){PROCESSOR_PAGE_BYTES, (uint64_t)injection->memfd});
     if (injection->code == 0)
         *address = (uint64_t)mapped;
 }

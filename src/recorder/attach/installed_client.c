@@ -215,8 +215,8 @@ bool installed_client_is_unused(const struct installed_client *client, struct tr
 /* --- removal --- */
 
 /* Clear a part of the parameters in the process. */
-static void forget(const struct installed_client *client, struct tracee *tracee, size_t offset,
-                   size_t bytes)
+static void installed_client_forget(const struct installed_client *client, struct tracee *tracee,
+                                    size_t offset, size_t bytes)
 {
     static const uint8_t zeros[64];
     if (bytes <= sizeof(zeros))
@@ -234,16 +234,17 @@ int installed_client_remove(const struct installed_client *client, struct tracee
     /* If we are killed, the next attacher continues with the mappings that the parameters still
      * name. Clear each mapping there before it is unmapped: the process may map something else at
      * the address. */
-    forget(client, tracee, offsetof(struct attached_params, threads), sizeof(params->threads));
+    installed_client_forget(client, tracee, offsetof(struct attached_params, threads),
+                            sizeof(params->threads));
     for (unsigned i = 0; i < ATTACHED_MAPPED_MAX; i++) {
         if (params->mapped[i].address == 0)
             continue;
-        forget(client, tracee, offsetof(struct attached_params, mapped[i]),
-               sizeof(params->mapped[i]));
+        installed_client_forget(client, tracee, offsetof(struct attached_params, mapped[i]),
+                                sizeof(params->mapped[i]));
         inject_unmap(tracee, params->mapped[i].address, params->mapped[i].bytes);
     }
-    forget(client, tracee, offsetof(struct attached_params, annex_bytes),
-           sizeof(params->annex_bytes));
+    installed_client_forget(client, tracee, offsetof(struct attached_params, annex_bytes),
+                            sizeof(params->annex_bytes));
     inject_unmap(tracee, params->annex, params->annex_bytes);
     tracee_work_move(tracee, NULL);
     /* The ring comes last: it can be found by its name. */

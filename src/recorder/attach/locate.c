@@ -514,8 +514,8 @@ static size_t leave_out_client(struct remote_object *objects, size_t count)
 }
 
 /* Refuse the process: no allocator was found. `is_static`: it has no list of objects. */
-static int refuse(const struct process *process, bool is_static, struct attach_outcome *outcome,
-                  struct error *error)
+static int locate_refuse(const struct process *process, bool is_static,
+                         struct attach_outcome *outcome, struct error *error)
 {
     struct stat status;
     struct program_file program;
@@ -561,7 +561,7 @@ int locate_functions(struct located *located, const struct process *process,
         found = true;
     free(objects);
     if (!found)
-        return refuse(process, count == 0, outcome, error);
+        return locate_refuse(process, count == 0, outcome, error);
     families_leave_located(located);
     if (located->allocator[0] == 0)
         name_executable(located, process);

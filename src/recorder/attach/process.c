@@ -20,7 +20,7 @@
 
 #define REGIONS_MAX (1u << 20)
 
-static int refuse(struct attach_outcome *outcome, enum attach_refusal refusal, int code)
+static int process_refuse(struct attach_outcome *outcome, enum attach_refusal refusal, int code)
 {
     outcome->refusal = refusal;
     return code;
@@ -41,41 +41,41 @@ static int check_status(const struct process *process, struct attach_outcome *ou
     struct process_status status;
     int pid = (int)process->pid;
     if (pid <= 0 || process_status_read(process->pid, &status) < 0) {
-        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        process_refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "there is no process with pid %d", pid);
     }
     if (status.leader != (uint64_t)pid) {
-        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        process_refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "%d is a thread of process %d; name that one", pid,
                          (int)status.leader);
     }
     if ((status.state == 'Z' && status.threads <= 1) || status.state == 'X') {
-        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        process_refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         return error_set(error, -ESRCH, "pid %d has ended, but its parent has not waited for it",
                          pid);
     }
     if (status.tracer == (uint64_t)getpid() && process->moment == ATTACH_AT_ENTRY)
         return 0;
     if (status.tracer == (uint64_t)getpid() && attach_check_released(process->pid, error) < 0) {
-        refuse(outcome, ATTACH_BUSY, -EAGAIN);
+        process_refuse(outcome, ATTACH_BUSY, -EAGAIN);
         return -EAGAIN;
     }
     if (status.tracer != 0 && is_profiler((pid_t)status.tracer)) {
-        refuse(outcome, ATTACH_BUSY, -EAGAIN);
+        process_refuse(outcome, ATTACH_BUSY, -EAGAIN);
         return error_set(error, -EAGAIN,
                          "pid %d is traced by pid %d, another heapprofd that attaches to it: try "
                          "again",
                          pid, (int)status.tracer);
     }
     if (status.tracer != 0) {
-        refuse(outcome, ATTACH_TRACED, -EBUSY);
+        process_refuse(outcome, ATTACH_TRACED, -EBUSY);
         return error_set(error, -EBUSY,
                          "pid %d is already traced by pid %d (a debugger or strace); only one "
                          "can do so, end that first",
                          pid, (int)status.tracer);
     }
     if (process_stat_read(process->pid, &stat) && stat.is_kernel_thread) {
-        refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
+        process_refuse(outcome, ATTACH_FORBIDDEN, -EPERM);
         return error_set(error, -EPERM, "pid %d is a kernel thread; it has no heap", pid);
     }
     return 0;
@@ -93,7 +93,7 @@ static int check_executable(const struct process *process, struct attach_outcome
         int reason = errno;
         if (reason == EACCES || reason == EPERM)
             return permission_explain(process->pid, outcome, error);
-        refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
+        process_refuse(outcome, ATTACH_NO_PROCESS, -ESRCH);
         if (reason == ENOENT || reason == ESRCH)
             return error_set(error, -ESRCH,
                              "pid %d has ended or is ending: it can no longer be inspected",
@@ -103,7 +103,7 @@ static int check_executable(const struct process *process, struct attach_outcome
     }
     ssize_t got = read(fd, head, sizeof(head));
     close(fd);
-    refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
+    process_refuse(outcome, ATTACH_UNSUPPORTED, -ENOTSUP);
     if (got < 0 || elf_machine_read(&machine, head, (size_t)got) < 0)
         return error_set(error, -ENOTSUP, "the executable of pid %d is not an ELF file",
                          (int)process->pid);
@@ -197,7 +197,7 @@ static int check_regions(const struct process *process, struct attach_outcome *o
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
         if (process->moment != ATTACH_AT_HELLO && region_is(region, PROCESS_CLIENT_NAME)) {
-            refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
+            process_refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
             return error_set(error, -EALREADY,
                              "pid %d was started with heapprofd's library; it joins a session by "
                              "itself and is not attached to",
@@ -227,7 +227,7 @@ int process_read(struct process *process, pid_t pid, enum attach_moment moment,
     if (code == -EACCES || code == -EPERM)
         return permission_explain(pid, outcome, error);
     if (code < 0) {
-        refuse(outcome, code == -ENOMEM ? ATTACH_FAILED : ATTACH_NO_PROCESS, code);
+        process_refuse(outcome, code == -ENOMEM ? ATTACH_FAILED : ATTACH_NO_PROCESS, code);
         return error_set(error, code, "cannot read the mappings of pid %d: %s", (int)pid,
                          strerror(-code));
     }

@@ -20,8 +20,8 @@ static const char *const names[] = {CLIENT_CALLS(NAME)};
 
 /* Return 0 if the process with this many KiB of locked memory can do with what its filters allow.
  */
-static int judge(const struct client_filter_verdict *verdict, uint64_t locked_kb,
-                 struct error *error)
+static int seccomp_filter_judge(const struct client_filter_verdict *verdict, uint64_t locked_kb,
+                                struct error *error)
 {
     if (verdict->tells_places)
         return error_set(error, -EPERM,
@@ -70,7 +70,7 @@ int seccomp_filter_check(pid_t tid, bool is_first, unsigned makers,
         uint64_t locked_kb = 0;
         if (verdict->forbids_unlocking && process_status_read(tid, &status) == 0)
             locked_kb = status.locked_kb;
-        int code = judge(verdict, locked_kb, error);
+        int code = seccomp_filter_judge(verdict, locked_kb, error);
         if (code < 0)
             return code;
     }

@@ -49,7 +49,7 @@ static struct timespec from_ms(long ms)
     return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
 }
 
-static void start(int kind)
+static void stop_guard_start(int kind)
 {
     const struct itimerspec time = {.it_interval = from_ms(kinds[kind].period_ms),
                                     .it_value = from_ms(kinds[kind].first_ms)};
@@ -88,9 +88,9 @@ void stop_guard_step(void)
     if (now_ms < guard.step_ms + STEP_MS)
         return;
     guard.step_ms = now_ms;
-    start(CONTINUE);
+    stop_guard_start(CONTINUE);
     if (!guard.is_weak)
-        start(KILL);
+        stop_guard_start(KILL);
 }
 
 void stop_guard_end(bool may_stop)
@@ -119,7 +119,7 @@ void stop_guard_interrupt_waits(bool on)
         sigaddset(&wake, WAKE_SIGNAL);
         sigaction(WAKE_SIGNAL, &action, &guard.own_action);
         sigprocmask(SIG_UNBLOCK, &wake, &guard.own_mask);
-        start(WAKE);
+        stop_guard_start(WAKE);
         return;
     }
     timer_settime(guard.timers[WAKE], 0, &never, NULL);

@@ -179,7 +179,7 @@ static void read_due(struct cgroup_watch *watch, struct memory_cgroup *cgroup, u
 
 /* --- the cgroups --- */
 
-static struct memory_cgroup *find(const struct cgroup_watch *watch, const char *path)
+static struct memory_cgroup *cgroup_watch_find(const struct cgroup_watch *watch, const char *path)
 {
     for (size_t i = 0; i < watch->count; i++)
         if (strcmp(watch->items[i]->path, path) == 0)
@@ -187,7 +187,8 @@ static struct memory_cgroup *find(const struct cgroup_watch *watch, const char *
     return NULL;
 }
 
-static struct memory_cgroup *add(struct cgroup_watch *watch, struct memory_cgroup *cgroup)
+static struct memory_cgroup *cgroup_watch_add(struct cgroup_watch *watch,
+                                              struct memory_cgroup *cgroup)
 {
     if (cgroup == NULL)
         return NULL;
@@ -201,9 +202,9 @@ static struct memory_cgroup *add(struct cgroup_watch *watch, struct memory_cgrou
 
 static struct memory_cgroup *take_machine(struct cgroup_watch *watch)
 {
-    struct memory_cgroup *machine = find(watch, "");
+    struct memory_cgroup *machine = cgroup_watch_find(watch, "");
     if (machine == NULL)
-        machine = add(watch, memory_cgroup_open_machine());
+        machine = cgroup_watch_add(watch, memory_cgroup_open_machine());
     if (machine == NULL)
         return NULL;
     memory_cgroup_read_kills(machine, clock_read_ms(CLOCK_MONOTONIC));
@@ -216,12 +217,12 @@ static struct memory_cgroup *take_path(struct cgroup_watch *watch, const char *p
                                        unsigned depth)
 {
     char directory[CGROUP_PATH_BYTES], outer[CGROUP_PATH_BYTES];
-    struct memory_cgroup *cgroup = find(watch, path);
+    struct memory_cgroup *cgroup = cgroup_watch_find(watch, path);
     if (cgroup == NULL) {
         const struct cgroup_mount *mount = is_v1 ? &watch->mounts.memory : &watch->mounts.unified;
         if (depth >= DEPTH_MAX || !cgroup_directory(mount, path, directory))
             return NULL;
-        cgroup = add(watch, memory_cgroup_open(directory, path, is_v1));
+        cgroup = cgroup_watch_add(watch, memory_cgroup_open(directory, path, is_v1));
         if (cgroup == NULL)
             return NULL;
         const char *last = strrchr(path, '/');

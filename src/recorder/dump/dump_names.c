@@ -130,7 +130,7 @@ static void want(struct dump_file *file, const struct callsite_module *module, u
     file->end = module->end;
 }
 
-static void gather(struct dump *dump)
+static void dump_names_gather(struct dump *dump)
 {
     for (size_t i = 1; i < dump->snapshot->node_count; i++) {
         const struct callsite_node *node = &dump->tree->nodes[i];
@@ -310,7 +310,7 @@ static void note_unreadable(struct dump *dump)
 
 void dump_names_find(struct dump *dump)
 {
-    gather(dump);
+    dump_names_gather(dump);
     for (size_t i = 0; i < dump->files->count; i++) {
         struct dump_file *file = dump->files->files[i];
         if (file->wanted_count == 0)

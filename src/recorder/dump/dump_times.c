@@ -24,7 +24,7 @@ static void take_time(void *context, const struct ledger_live_sample *sample)
 }
 
 /* Make room for the samples at once, so that taking them does not wait for page faults. */
-static void reserve(struct dump_times *times, const struct ledger *ledger)
+static void dump_times_reserve(struct dump_times *times, const struct ledger *ledger)
 {
     size_t count = ledger_counts(ledger).live_samples;
     count = count < SAMPLES_MAX ? count : SAMPLES_MAX;
@@ -39,7 +39,7 @@ int dump_times_take(struct dump_times *times, const struct ledger *ledger, uint6
     *times = (struct dump_times){.slice_ms = trace_slice_ms(now_ms)};
     times->first = calloc(ledger_figures_count(ledger) + 1, sizeof(*times->first));
     times->failed = times->first == NULL;
-    reserve(times, ledger);
+    dump_times_reserve(times, ledger);
     /* Each heap leaves as much to each of the others. malloc's is the first, and takes the rest. */
     for (size_t i = heaps; i-- > 0 && !times->failed;) {
         size_t left = times->count < SAMPLES_MAX ? SAMPLES_MAX - times->count : 0;

@@ -226,7 +226,7 @@ double memory_map_zeros(const struct memory_map *map)
     return fmax(map->doubtful_bytes - (double)map->shared_bytes, 0);
 }
 
-static void add(struct memory_part *part, uint64_t rss, uint64_t swap, uint64_t mapped)
+static void memory_maps_add(struct memory_part *part, uint64_t rss, uint64_t swap, uint64_t mapped)
 {
     part->rss_bytes += rss;
     part->swap_bytes += swap;
@@ -247,8 +247,8 @@ static void add_shared(struct memory_part parts[MEMORY_KINDS], const struct memo
     /* What is left has room for what is resident in it. */
     uint64_t rest = map->rss_bytes - rss + map->swap_bytes - swap, all = map->end - map->start;
     uint64_t mapped = at_most(map->allocator_mapped, all > rest ? all - rest : 0);
-    add(&parts[MEMORY_ALLOCATOR], rss, swap, mapped);
-    add(&parts[map->kind], map->rss_bytes - rss, map->swap_bytes - swap, all - mapped);
+    memory_maps_add(&parts[MEMORY_ALLOCATOR], rss, swap, mapped);
+    memory_maps_add(&parts[map->kind], map->rss_bytes - rss, map->swap_bytes - swap, all - mapped);
 }
 
 void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[MEMORY_KINDS])
@@ -266,11 +266,12 @@ void memory_maps_sum(const struct memory_maps *maps, struct memory_part parts[ME
             uint64_t swap = map->swap_bytes;
             uint64_t private_copies = written + swap < mapped ? written + swap : mapped;
             if (written + swap > 0)
-                add(&parts[MEMORY_FILES_WRITTEN], written, swap, private_copies);
-            add(&parts[MEMORY_FILES_CLEAN], map->rss_bytes - written, 0, mapped - private_copies);
+                memory_maps_add(&parts[MEMORY_FILES_WRITTEN], written, swap, private_copies);
+            memory_maps_add(&parts[MEMORY_FILES_CLEAN], map->rss_bytes - written, 0,
+                            mapped - private_copies);
             continue;
         }
-        add(&parts[map->kind], map->rss_bytes, map->swap_bytes, mapped);
+        memory_maps_add(&parts[map->kind], map->rss_bytes, map->swap_bytes, mapped);
         /* Of mappings that are divided it is unknown which part has the huge pages. */
         parts[map->kind].huge_bytes +=
             map->huge_bytes < map->rss_bytes ? map->huge_bytes : map->rss_bytes;

@@ -100,7 +100,8 @@ static bool has_small(const struct memory_site_block *blocks, size_t count)
 }
 
 /* Return whether the free memory around blocks is known. */
-static bool divide(struct memory_sites *sites, memory_sites_resident *resident, void *context)
+static bool memory_sites_divide(struct memory_sites *sites, memory_sites_resident *resident,
+                                void *context)
 {
     bool is_known = true;
     qsort(sites->blocks, sites->count, sizeof(*sites->blocks), by_piece);
@@ -115,7 +116,7 @@ static bool divide(struct memory_sites *sites, memory_sites_resident *resident, 
     return is_known;
 }
 
-static void keep(struct memory_sites_found *found, struct trace_memory_site site)
+static void memory_sites_keep(struct memory_sites_found *found, struct trace_memory_site site)
 {
     site.live_margin = DEVIATIONS * sqrt(fmax(site.live_margin, 0));
     if (fmax(site.absent_bytes, site.free_bytes) < WORTH_BYTES)
@@ -134,7 +135,7 @@ void memory_sites_find(struct memory_sites *sites, bool with_free, memory_sites_
     *found = (struct memory_sites_found){.piece_bytes = sites->piece_bytes};
     if (sites->count == 0)
         return;
-    bool has_free = with_free && divide(sites, resident, context);
+    bool has_free = with_free && memory_sites_divide(sites, resident, context);
     qsort(sites->blocks, sites->count, sizeof(*sites->blocks), by_figures);
     struct trace_memory_site site = {.callsite = sites->blocks[0].figures};
     double of_piece = 0;
@@ -152,7 +153,7 @@ void memory_sites_find(struct memory_sites *sites, bool with_free, memory_sites_
             of_piece = 0;
         }
         if (is_last) {
-            keep(found, site);
+            memory_sites_keep(found, site);
             site =
                 (struct trace_memory_site){.callsite = i + 1 < sites->count ? block[1].figures : 0};
         }

@@ -142,7 +142,7 @@ static bool was_sent_to_group(int number)
 
 /* --- the handlers --- */
 
-static void ask(unsigned what)
+static void command_signals_ask(unsigned what)
 {
     atomic_fetch_or(&asked, what);
     uint64_t one = 1;
@@ -158,7 +158,7 @@ static void ask_for_end(int number)
     if (first_ms == 0)
         first_ms = clock_read_ms(CLOCK_MONOTONIC);
     if (clock_read_ms(CLOCK_MONOTONIC) - first_ms < SAME_REQUEST_MS) {
-        ask(COMMAND_SIGNALS_END);
+        command_signals_ask(COMMAND_SIGNALS_END);
         return;
     }
     signal(number, SIG_DFL);
@@ -234,7 +234,7 @@ static void handle(int number, siginfo_t *info, void *context)
         signal(number, SIG_DFL);
         raise(number);
     } else if (number == SIGUSR1) {
-        ask(COMMAND_SIGNALS_DUMP);
+        command_signals_ask(COMMAND_SIGNALS_DUMP);
     } else if (pid == 0) {
         bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
         if (ends && !is_ignored(number))

@@ -24,8 +24,8 @@ static bool is_meant(const struct session *session,
 }
 
 /* Answer a request. Return true if the connection is kept until the session has ended. */
-static bool answer(struct session_requests *requests, int fd,
-                   const Heapprofd__ControlRequest *request)
+static bool session_requests_answer(struct session_requests *requests, int fd,
+                                    const Heapprofd__ControlRequest *request)
 {
     struct session *session = requests->server->session;
     struct access_requester requester;
@@ -63,11 +63,12 @@ void session_requests_serve(struct session_requests *requests, int fd,
     /* No request that is served here takes a descriptor. */
     bool is_served = request != NULL && !message->has_descriptors;
     if (request != NULL && request->start != NULL)
-        control_send_error(fd, -ENOENT, "no heapprofd is running, only a heap_profile with a "
-                                        "session of its own");
+        control_send_error(fd, -ENOENT,
+                           "no heapprofd is running, only a heap_profile with a "
+                           "session of its own");
     if (is_served)
         peer_socket_skip(fd);
-    if (is_served && answer(requests, fd, request))
+    if (is_served && session_requests_answer(requests, fd, request))
         wait_for_end(requests, fd);
     else
         rendezvous_end_connection(&requests->server->rendezvous, fd);

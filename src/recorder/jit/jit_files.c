@@ -65,7 +65,7 @@ static bool is_trusted(const struct jit_files *files, const struct stat *status)
     return false;
 }
 
-static void refuse(struct jit_files *files, const char *path, const char *why)
+static void jit_files_refuse(struct jit_files *files, const char *path, const char *why)
 {
     snprintf(files->remark, sizeof(files->remark), "%.160s %s", path, why);
 }
@@ -77,17 +77,17 @@ static void open_if_new(struct jit_files *files, const char *path, int *fd)
     int opened = open_of_process(files, path, &status);
     if (opened < 0) {
         if (opened == -ELOOP)
-            refuse(files, path, "is a link, which is not followed");
+            jit_files_refuse(files, path, "is a link, which is not followed");
         else if (opened == -EINVAL)
-            refuse(files, path, "is no regular file");
+            jit_files_refuse(files, path, "is no regular file");
         else if (opened != -ENOENT && opened != -ENOTDIR && opened != -ESRCH)
-            refuse(files, path, strerror(-opened));
+            jit_files_refuse(files, path, strerror(-opened));
         return;
     }
     bool is_known = *fd >= 0 && fstat(*fd, &known) == 0 && known.st_ino == status.st_ino &&
                     known.st_dev == status.st_dev;
     if (!is_trusted(files, &status))
-        refuse(files, path, "belongs to another user");
+        jit_files_refuse(files, path, "belongs to another user");
     else if (!is_known) {
         if (*fd >= 0)
             close(*fd);

@@ -54,7 +54,7 @@ static int take_line(struct jit_names *names, const struct line *line,
     return jit_names_set(names, start, size, at, (size_t)(end - at));
 }
 
-static void append(struct line *line, const char *bytes, size_t length)
+static void perf_map_append(struct line *line, const char *bytes, size_t length)
 {
     size_t room = sizeof(line->bytes) - line->length;
     if (length > room)
@@ -71,7 +71,7 @@ static int take_chunk(struct jit_names *names, struct line *line, const char *by
     while (at < end && result == 0) {
         const char *newline = memchr(at, '\n', (size_t)(end - at));
         const char *stop = newline != NULL ? newline : end;
-        append(line, at, (size_t)(stop - at));
+        perf_map_append(line, at, (size_t)(stop - at));
         if (newline == NULL)
             break;
         result = take_line(names, line, report);

@@ -24,7 +24,7 @@ void ranges_clear(struct ranges *ranges)
 /* --- places --- */
 
 /* Reserve room for `pieces` more pieces and one more allocation. */
-static int reserve(struct ranges *ranges, uint32_t pieces)
+static int ranges_reserve(struct ranges *ranges, uint32_t pieces)
 {
     if (ranges->live_pieces + pieces > RANGES_MAX)
         return -ENOMEM;
@@ -49,7 +49,7 @@ static uint32_t random_priority(struct ranges *ranges)
     return (uint32_t)(z >> 32);
 }
 
-/* Make a piece. reserve() has made room for it. */
+/* Make a piece. ranges_reserve() has made room for it. */
 static uint32_t piece_make(struct ranges *ranges, uint64_t start, uint64_t end, uint32_t allocation)
 {
     uint32_t index = ranges->free_piece;
@@ -82,7 +82,7 @@ static void piece_release(struct ranges *ranges, uint32_t index)
     ranges->live_pieces--;
 }
 
-/* Make an allocation. reserve() has made room for it. */
+/* Make an allocation. ranges_reserve() has made room for it. */
 static uint32_t allocation_make(struct ranges *ranges, const struct range_allocation *allocation)
 {
     uint32_t index = ranges->free_allocation;
@@ -167,9 +167,9 @@ static uint32_t find_below(const struct ranges *ranges, uint64_t at)
     return found;
 }
 
-/* Divide the piece across the address in two, if it is older than `before`. reserve() has made
- * room. */
-static void divide(struct ranges *ranges, uint64_t at, uint64_t before)
+/* Divide the piece across the address in two, if it is older than `before`. ranges_reserve() has
+ * made room. */
+static void ranges_divide(struct ranges *ranges, uint64_t at, uint64_t before)
 {
     uint32_t index = find_below(ranges, at);
     struct range_piece *piece = &ranges->pieces[index];
@@ -214,8 +214,8 @@ static void cut_out(struct ranges *ranges, uint64_t start, uint64_t end, uint64_
 {
     if (ranges->root == 0 || ranges->pieces[ranges->root].oldest >= before)
         return;
-    divide(ranges, start, before);
-    divide(ranges, end, before);
+    ranges_divide(ranges, start, before);
+    ranges_divide(ranges, end, before);
     const struct cut cut = {ranges, before, freed, context};
     uint32_t below, inside, above;
     split(ranges, ranges->root, start, &below, &inside);
@@ -229,7 +229,7 @@ int ranges_cut(struct ranges *ranges, uint64_t start, uint64_t end, uint64_t bef
 {
     if (start >= end)
         return 0;
-    int code = reserve(ranges, 2);
+    int code = ranges_reserve(ranges, 2);
     if (code == 0)
         cut_out(ranges, start, end, before, freed, context);
     return code;
@@ -239,7 +239,7 @@ int ranges_add(struct ranges *ranges, const struct range_allocation *allocation,
                ranges_freed *freed, void *context)
 {
     uint64_t start = allocation->address, end = start + allocation->size;
-    int code = reserve(ranges, 3);
+    int code = ranges_reserve(ranges, 3);
     if (code < 0)
         return code;
     cut_out(ranges, start, end, UINT64_MAX, freed, context);

@@ -53,7 +53,8 @@ struct event_body {
 
 /* --- parsing --- */
 
-static bool describe(uint32_t what, const struct event_body *body, struct exec_event *event)
+static bool exec_events_describe(uint32_t what, const struct event_body *body,
+                                 struct exec_event *event)
 {
     switch (what) {
     case EVENT_FORK:
@@ -92,7 +93,7 @@ static void parse_event(const uint8_t *bytes, size_t length, exec_event_handler 
     length -= sizeof(head);
     memcpy(&body, bytes + sizeof(head), length < sizeof(body) ? length : sizeof(body));
     event.time_us = head.time_ns / 1000;
-    if (describe(head.what, &body, &event) && event.pid > 0)
+    if (exec_events_describe(head.what, &body, &event) && event.pid > 0)
         handler(context, &event);
 }
 
@@ -182,7 +183,7 @@ void exec_events_set_pids(int fd, const pid_t *pids, size_t count)
     setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
-static int ask(int fd, uint32_t operation)
+static int exec_events_ask(int fd, uint32_t operation)
 {
     uint8_t request[HEADERS_BYTES + sizeof(operation)] = {0};
     struct nlmsghdr header = {.nlmsg_len = sizeof(request), .nlmsg_type = NLMSG_DONE};
@@ -267,7 +268,7 @@ int exec_events_subscribe(struct error *error)
     if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
         code = -errno;
     if (code == 0)
-        code = ask(fd, PROC_CN_MCAST_LISTEN);
+        code = exec_events_ask(fd, PROC_CN_MCAST_LISTEN);
     if (code == 0)
         code = await_answer(fd);
     if (code == 0)
@@ -308,7 +309,7 @@ void exec_events_close(int fd)
     if (fd < 0)
         return;
     /* Older kernels count listeners by these requests. */
-    ask(fd, PROC_CN_MCAST_IGNORE);
+    exec_events_ask(fd, PROC_CN_MCAST_IGNORE);
     close(fd);
 }
 

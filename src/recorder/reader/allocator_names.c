@@ -17,7 +17,7 @@ static const struct {
 };
 
 /* Find the function with this name, with or without a prefix. Return EXTENDED_FUNCTIONS: none. */
-static unsigned find(const char *name)
+static unsigned allocator_names_find(const char *name)
 {
     size_t skipped = 0;
     for (size_t i = 0; i < ALLOCATOR_JEMALLOC_PREFIXES && skipped == 0; i++) {
@@ -46,7 +46,7 @@ const char *allocator_name_demangle(const char *name)
 
 bool allocator_name_allocates(const char *name)
 {
-    unsigned found = find(name);
+    unsigned found = allocator_names_find(name);
     return found != EXTENDED_FUNCTIONS && functions[found].kind < EXTENDED_RELEASE &&
            functions[found].library != EXTENDED_OF_TOKEN &&
            functions[found].library != EXTENDED_OF_FAST_TOKEN;
@@ -54,6 +54,6 @@ bool allocator_name_allocates(const char *name)
 
 bool allocator_name_releases(const char *name)
 {
-    unsigned found = find(name);
+    unsigned found = allocator_names_find(name);
     return found != EXTENDED_FUNCTIONS && functions[found].kind == EXTENDED_RELEASE;
 }

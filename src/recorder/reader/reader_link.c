@@ -81,7 +81,7 @@ struct wait {
     bool is_late;    /* the deadline has passed */
 };
 
-static void fail(const struct reader_file *file, const char *why);
+static void reader_link_fail(const struct reader_file *file, const char *why);
 
 /* --- start and end --- */
 
@@ -179,7 +179,7 @@ static void clear_ended(void)
          info.si_pid == 0))
         return;
     if (begun.is_due) {
-        fail(&begun.file, NULL);
+        reader_link_fail(&begun.file, NULL);
         return;
     }
     end_reader("was ended");
@@ -283,7 +283,7 @@ static struct lost_file *find_lost(const char *path, const uint8_t *build_id, si
 }
 
 /* Record a failure at this file. If `why` is NULL, use the way in which the reader ended. */
-static void fail(const struct reader_file *file, const char *why)
+static void reader_link_fail(const struct reader_file *file, const char *why)
 {
     why = end_reader(why);
     struct lost_file *lost = &link_state.lost[link_state.failures++];
@@ -310,7 +310,7 @@ const char *file_reader_failure(const char *path, const uint8_t *build_id, size_
 
 void reader_link_reject_reply(const struct reader_file *file)
 {
-    fail(file, "sent an invalid reply");
+    reader_link_fail(file, "sent an invalid reply");
 }
 
 /* --- bytes --- */
@@ -477,9 +477,9 @@ static bool settle(uint64_t deadline_ms)
         return false;
     begun.is_due = false;
     if (!is_there)
-        fail(&begun.file, wait.why);
+        reader_link_fail(&begun.file, wait.why);
     else if (answer.bytes != 0)
-        fail(&begun.file, "sent an invalid reply");
+        reader_link_fail(&begun.file, "sent an invalid reply");
     return true;
 }
 
@@ -522,7 +522,7 @@ int reader_link_request(const struct reader_file *file, const struct reader_requ
         end_reader(wait.why);
         count_idle_end();
     } else {
-        fail(file, wait.why);
+        reader_link_fail(file, wait.why);
     }
     return -EIO;
 }

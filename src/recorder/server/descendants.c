@@ -93,7 +93,7 @@ static size_t place_of(const struct descendants *descendants, pid_t pid)
     return SORTED_SEARCH(descendants->count, i, descendants->known[i].pid < pid);
 }
 
-static struct descendant *find(const struct descendants *descendants, pid_t pid)
+static struct descendant *descendants_find(const struct descendants *descendants, pid_t pid)
 {
     size_t place = place_of(descendants, pid);
     return place < descendants->count && descendants->known[place].pid == pid
@@ -101,9 +101,9 @@ static struct descendant *find(const struct descendants *descendants, pid_t pid)
                : NULL;
 }
 
-static struct descendant *add(struct descendants *descendants, pid_t pid)
+static struct descendant *descendants_add(struct descendants *descendants, pid_t pid)
 {
-    struct descendant *found = find(descendants, pid);
+    struct descendant *found = descendants_find(descendants, pid);
     if (found != NULL) {
         found->ended = false;
         return found;
@@ -123,7 +123,7 @@ static struct descendant *add(struct descendants *descendants, pid_t pid)
     return &descendants->known[place];
 }
 
-static void forget(struct descendants *descendants, struct descendant *old)
+static void descendants_forget(struct descendants *descendants, struct descendant *old)
 {
     size_t place = (size_t)(old - descendants->known);
     descendants->count--;
@@ -214,17 +214,17 @@ static void copy_reason(struct session *session, pid_t parent, pid_t child, uint
 static void handle_event(void *context, const struct exec_event *event)
 {
     struct descendants *descendants = context;
-    struct descendant *known = find(descendants, event->pid);
+    struct descendant *known = descendants_find(descendants, event->pid);
     descendants->strange += known == NULL;
     descendants->read_us = event->time_us;
     switch (event->kind) {
     case EXEC_EVENT_FORKED:
-        if (find(descendants, event->parent) != NULL) {
-            add(descendants, event->pid);
+        if (descendants_find(descendants, event->parent) != NULL) {
+            descendants_add(descendants, event->pid);
             copy_reason(descendants->session, event->parent, event->pid, event->time_us);
         } else if (known != NULL && event->pid != descendants->session->command_pid) {
             /* Another process has this pid now. */
-            forget(descendants, known);
+            descendants_forget(descendants, known);
         }
         break;
     case EXEC_EVENT_BEGAN:
@@ -259,7 +259,7 @@ bool descendants_include(struct descendants *descendants, pid_t pid)
     if (descendants->events < 0)
         return false; /* the pid of an ended descendant may belong to another process by now */
     descendants_read(descendants);
-    return find(descendants, pid) != NULL;
+    return descendants_find(descendants, pid) != NULL;
 }
 
 /* --- scans of /proc --- */
@@ -274,7 +274,7 @@ static int compare_pids(const void *left, const void *right)
  * and it has the command's environment. */
 static bool descends(const struct descendants *descendants, pid_t pid)
 {
-    return find(descendants, process_info_parent(pid)) != NULL ||
+    return descendants_find(descendants, process_info_parent(pid)) != NULL ||
            process_info_file_contains(pid, "environ", descendants->socket);
 }
 
@@ -305,12 +305,12 @@ static void scan(struct descendants *descendants)
     size_t count = 0, capacity = 0;
     pid_t pid;
     while ((pid = process_list_next(directory)) > 0) {
-        struct descendant *known = find(descendants, pid);
+        struct descendant *known = descendants_find(descendants, pid);
         bool is_stranger = descendants->stranger_count > 0 &&
                            bsearch(&pid, descendants->strangers, descendants->stranger_count,
                                    sizeof(pid), compare_pids) != NULL;
         if (known == NULL && !is_stranger && descends(descendants, pid))
-            known = add(descendants, pid);
+            known = descendants_add(descendants, pid);
         if (known != NULL)
             check_again(descendants, known);
         else if (ARRAY_RESERVE(&strangers, &capacity, count, 1) == 0)
@@ -357,7 +357,7 @@ void descendants_close(struct descendants *descendants)
 
 void descendants_begin(struct descendants *descendants, pid_t command)
 {
-    add(descendants, command);
+    descendants_add(descendants, command);
     scan(descendants);
     if (descendants->events >= 0)
         exec_events_set_filter(descendants->events);
@@ -406,10 +406,10 @@ static bool all_numbers_are_known(struct descendants *descendants, pid_t last)
 {
     const struct session *session = descendants->session;
     for (size_t i = 0; i < session->unprofiled.count; i++)
-        add(descendants, session->unprofiled.records[i].pid);
+        descendants_add(descendants, session->unprofiled.records[i].pid);
     for (size_t i = 0; i < session->threads_of_gone_count; i++) {
         if (session->threads_of_gone[i] > session->command_pid)
-            add(descendants, session->threads_of_gone[i]);
+            descendants_add(descendants, session->threads_of_gone[i]);
     }
     size_t first = place_of(descendants, session->command_pid), end = place_of(descendants, last);
     end += end < descendants->count && descendants->known[end].pid == last;

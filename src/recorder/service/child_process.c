@@ -24,7 +24,7 @@
 /* It passes on what the sessions wrote last meanwhile. */
 #define END_MS 10000
 
-static _Noreturn void run(const struct child_process *process, pid_t parent)
+static _Noreturn void child_process_run(const struct child_process *process, pid_t parent)
 {
     /* A terminal's Ctrl-C is for the daemon, which ends the sessions first. */
     setpgid(0, 0);
@@ -53,7 +53,7 @@ int child_process_start_if_due(struct child_process *process)
     process->started_ms = now_ms;
     process->pid = fork();
     if (process->pid == 0)
-        run(process, self);
+        child_process_run(process, self);
     if (process->pid > 0) {
         priority_restore(process->pid);
         process->due_ms = UINT64_MAX;

@@ -27,7 +27,7 @@ int control_watch(const struct control *control, int fd)
 
 /* --- snapshot and stop, which wait for sessions --- */
 
-static void answer(struct control *control, struct control_connection *connection)
+static void control_answer(struct control *control, struct control_connection *connection)
 {
     char message[160];
     if (connection->failed > 0) {
@@ -57,7 +57,7 @@ static void strike_off(struct control *control, struct control_connection *conne
         connection->awaited[i] = connection->awaited[--connection->awaited_count];
         connection->failed += failed;
         if (connection->awaited_count == 0)
-            answer(control, connection);
+            control_answer(control, connection);
         return;
     }
 }
@@ -127,7 +127,7 @@ static void ask_sessions(struct control *control, struct control_connection *con
                         "snapshot of %u sessions for uid %u", connection->reached,
                         (unsigned)connection->requester.uid);
     if (connection->awaited_count == 0)
-        answer(control, connection);
+        control_answer(control, connection);
 }
 
 /* Answer connections that have waited long enough. Return when more is due. */
@@ -138,7 +138,7 @@ static uint64_t answer_due(struct control *control, uint64_t now_ms)
         struct control_connection *connection = &control->connections[i];
         if (connection->awaited_count > 0 && connection->end_ms <= now_ms) {
             connection->failed += (unsigned)connection->awaited_count;
-            answer(control, connection);
+            control_answer(control, connection);
         }
         if (connection->awaited_count > 0)
             next_ms = clock_earlier(next_ms, connection->end_ms);

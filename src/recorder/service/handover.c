@@ -57,7 +57,7 @@ static bool may_have(const struct supervised *borrower, pid_t pid)
            (stat(path, &status) == 0 && status.st_uid == borrower->owner.uid);
 }
 
-static void answer(struct supervised *borrower, pid_t pid)
+static void handover_answer(struct supervised *borrower, pid_t pid)
 {
     session_wire_send_number(borrower->socket, SESSION_WIRE_CLAIM_ANSWERED, (uint32_t)pid, false);
 }
@@ -72,7 +72,7 @@ void handover_claim(struct supervisor *supervisor, struct supervised *borrower, 
         if (session_wire_send(holder->socket, &lend, sizeof(lend), NULL, 0, -1, false) == 0)
             return;
     }
-    answer(borrower, pid);
+    handover_answer(borrower, pid);
 }
 
 void handover_lent(struct supervisor *supervisor, const struct session_wire_lend *lend)
@@ -80,7 +80,7 @@ void handover_lent(struct supervisor *supervisor, const struct session_wire_lend
     for (size_t i = 0; i < supervisor->count; i++) {
         struct supervised *borrower = supervisor->sessions[i];
         if (borrower->order == lend->borrower && borrower->socket >= 0)
-            answer(borrower, lend->pid);
+            handover_answer(borrower, lend->pid);
     }
 }
 

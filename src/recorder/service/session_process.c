@@ -109,19 +109,19 @@ static void stay_alive(void *context)
     send_type(SESSION_WIRE_ALIVE);
 }
 
-static _Noreturn void finish(const struct session_wire_ended *ended)
+static _Noreturn void session_process_finish(const struct session_wire_ended *ended)
 {
     session_wire_send(process.start->supervisor, ended, sizeof(*ended), NULL, 0, -1, true);
     _exit(0);
 }
 
-static _Noreturn void refuse(const struct error *error)
+static _Noreturn void session_process_refuse(const struct error *error)
 {
     struct session_wire_ended ended = {.type = SESSION_WIRE_ENDED, .code = error->code};
     snprintf(ended.message, sizeof(ended.message), "%.*s", (int)sizeof(ended.message) - 1,
              error->message);
     control_send_error(process.start->client, error->code, error->message);
-    finish(&ended);
+    session_process_finish(&ended);
 }
 
 /* --- for the client --- */
@@ -476,7 +476,8 @@ static void write_notes(struct trace_writer *writer, struct heap_config_warnings
     heap_config_warnings_clear(notes);
 }
 
-static int begin(const struct session_process_start *start, int exec_events, struct error *error)
+static int session_process_begin(const struct session_process_start *start, int exec_events,
+                                 struct error *error)
 {
     struct heap_config config;
     struct heap_config_warnings notes = {0};
@@ -533,7 +534,7 @@ static _Noreturn void end_session(void)
         snprintf(ended.message, sizeof(ended.message), "cannot write the trace: %s",
                  strerror(-code));
         control_send_error(process.start->client, code, ended.message);
-        finish(&ended);
+        session_process_finish(&ended);
     }
     if (process.memory_is_used_up)
         snprintf(ended.message, sizeof(ended.message), "it used up its share of memory");
@@ -545,7 +546,7 @@ static _Noreturn void end_session(void)
     reply.session_id = process.start->id;
     reply.end = &end;
     control_send_reply(process.start->client, &reply);
-    finish(&ended);
+    session_process_finish(&ended);
 }
 
 void session_process_run(const struct session_process_start *start)
@@ -566,8 +567,9 @@ void session_process_run(const struct session_process_start *start)
     int kept[] = {start->supervisor, start->client, exec_events};
     session_confine_descriptors(kept, sizeof(kept) / sizeof(kept[0]));
     process.memory_bytes = session_confine_resources(start->policy, start->rights->uid == 0);
-    if (session_rights_take(start->rights, &error) < 0 || begin(start, exec_events, &error) < 0)
-        refuse(&error);
+    if (session_rights_take(start->rights, &error) < 0 ||
+        session_process_begin(start, exec_events, &error) < 0)
+        session_process_refuse(&error);
     if (process.session->over != SESSION_GOES_ON) {
         handle_session_over(NULL, process.session);
     } else {

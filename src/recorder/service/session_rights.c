@@ -127,7 +127,8 @@ static int change_ids(const struct session_rights *rights)
     return 0;
 }
 
-static int explain(int code, const struct session_rights *rights, struct error *error)
+static int session_rights_explain(int code, const struct session_rights *rights,
+                                  struct error *error)
 {
     return error_set(error, code,
                      "the daemon (uid %u) cannot take your rights (uid %u, gid %u): %s; ask a "
@@ -142,15 +143,15 @@ int session_rights_take(const struct session_rights *rights, struct error *error
     bool is_root = geteuid() == 0;
     int code = read_own(&before);
     if (code < 0 || (!is_root && rights->uid != geteuid() && rights->uid != 0))
-        return explain(code < 0 ? code : -EPERM, rights, error);
+        return session_rights_explain(code < 0 ? code : -EPERM, rights, error);
     if (is_root) {
         if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || (code = change_ids(rights)) < 0)
-            return explain(code < 0 ? code : -errno, rights, error);
+            return session_rights_explain(code < 0 ? code : -errno, rights, error);
         prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
         code = reduce_capabilities(&before, rights);
     }
     if (code == 0 &&
         (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0))
         code = -errno;
-    return code < 0 ? explain(code, rights, error) : 0;
+    return code < 0 ? session_rights_explain(code, rights, error) : 0;
 }

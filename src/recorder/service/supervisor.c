@@ -359,7 +359,7 @@ static void explain_death(struct supervisor *supervisor, struct supervised *sess
                     (unsigned)session->owner.uid, (int)session->pid, how);
 }
 
-static void forget(struct supervisor *supervisor, struct supervised *session)
+static void supervisor_forget(struct supervisor *supervisor, struct supervised *session)
 {
     size_t at = 0;
     while (supervisor->sessions[at] != session)
@@ -385,7 +385,7 @@ static void reap(struct supervisor *supervisor, struct supervised *session)
         return;
     leave(supervisor, session);
     explain_death(supervisor, session, status);
-    forget(supervisor, session);
+    supervisor_forget(supervisor, session);
 }
 
 static void handle_client_gone(struct supervisor *supervisor, struct supervised *session)
@@ -542,5 +542,5 @@ void supervisor_close(struct supervisor *supervisor)
             break;
     }
     while (supervisor->count > 0)
-        forget(supervisor, supervisor->sessions[0]);
+        supervisor_forget(supervisor, supervisor->sessions[0]);
 }

@@ -15,9 +15,10 @@
 
 /* Add to a session's own figures what only the supervisor has: its number, owner and age, and the
  * tracing service's name of it. */
-static Heapprofd__ControlSession describe(const struct supervised *session,
-                                          const Heapprofd__ControlSession *state,
-                                          Heapprofd__TracingService *service, uint64_t now_ms)
+static Heapprofd__ControlSession supervisor_status_describe(const struct supervised *session,
+                                                            const Heapprofd__ControlSession *state,
+                                                            Heapprofd__TracingService *service,
+                                                            uint64_t now_ms)
 {
     Heapprofd__ControlSession to = HEAPPROFD__CONTROL_SESSION__INIT;
     if (state != NULL)
@@ -53,13 +54,13 @@ void supervisor_send_status(const struct supervisor *supervisor, int fd,
             continue;
         Heapprofd__ControlSession *to = &sessions[count];
         const struct supervised *session = supervisor->sessions[i];
-        *to = describe(session, session->state, &services[count], now_ms);
+        *to = supervisor_status_describe(session, session->state, &services[count], now_ms);
         if (processes + to->n_processes > STATUS_PROCESSES_MAX)
             to->n_processes = 0;
         control_status_fit(to, share);
         /* No session may displace the others. */
         if (heapprofd__control_session__get_packed_size(to) > share)
-            *to = describe(session, NULL, &services[count], now_ms);
+            *to = supervisor_status_describe(session, NULL, &services[count], now_ms);
         processes += to->n_processes;
         pointers[count++] = to;
     }

@@ -29,7 +29,7 @@ void session_leave_cgroup(struct session *session, struct target *target)
     target->cgroup = NULL;
 }
 
-static void follow(struct session *session, struct target *target, uint64_t now_ms)
+static void session_cgroups_follow(struct session *session, struct target *target, uint64_t now_ms)
 {
     if (target->cgroup == NULL || now_ms < target->moved_due_ms ||
         target->exec == TARGET_EXEC_SUPERSEDED)
@@ -65,7 +65,7 @@ void session_check_cgroups(struct session *session)
     struct near_cgroup near;
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     for (size_t i = 0; i < session->target_count; i++)
-        follow(session, session->targets[i], now_ms);
+        session_cgroups_follow(session, session->targets[i], now_ms);
     cgroup_watch_wake(&session->cgroups);
     cgroup_watch_tick(&session->cgroups, now_ms);
     while (now_ms >= session->near_due_ms &&

@@ -113,7 +113,7 @@ static const char *reason_name(enum unprofiled_reason reason)
                                        : reasons[reason].name;
 }
 
-static void explain(enum unprofiled_reason reason, char *text, size_t size)
+static void unprofiled_explain(enum unprofiled_reason reason, char *text, size_t size)
 {
     if (reason >= UNPROFILED_SILENT)
         preload_obstacle_explain((enum preload_obstacle)((unsigned)reason - UNPROFILED_SILENT),
@@ -148,7 +148,7 @@ static int write_groups(const struct unprofiled_list *list, struct trace_writer 
                 break;
         }
         char words[PROGRAM_REASON_BYTES];
-        explain(record->reason, words, sizeof(words));
+        unprofiled_explain(record->reason, words, sizeof(words));
         struct trace_unprofiled entry = {.pid = record->pid,
                                          .parent_pid = record->parent_pid,
                                          .name = record->name,

@@ -33,7 +33,7 @@ void thread_watch_restart(struct thread_watch *watch)
         watch->threads[i].name[0] = watch->threads[i].recorded[0] = 0;
 }
 
-static struct watched_thread *find(const struct thread_watch *watch, int32_t tid)
+static struct watched_thread *thread_watch_find(const struct thread_watch *watch, int32_t tid)
 {
     size_t at = SORTED_SEARCH(watch->count, i, watch->threads[i].tid < tid);
     return at < watch->count && watch->threads[at].tid == tid ? &watch->threads[at] : NULL;
@@ -202,7 +202,7 @@ int thread_watch_name(struct thread_watch *watch, struct trace_writer *writer, p
 
 bool thread_watch_has_name(const struct thread_watch *watch, int32_t tid, const char *name)
 {
-    const struct watched_thread *thread = find(watch, tid);
+    const struct watched_thread *thread = thread_watch_find(watch, tid);
     if (thread == NULL)
         return false;
     /* A listing has read the name after the ring got it, or a second before at most. */

@@ -229,8 +229,8 @@ static int ask_reader(struct unwind_file *file, const struct unwind_lookup *look
 /* Gather the file's addresses on the stack that have no known rule, and last the needed address.
  * Most callers' return addresses are among them, and a separate request for each would cost a
  * process switch. */
-static size_t gather(const struct unwind_file *file, const struct unwind_lookup *lookup,
-                     uint64_t address, uint64_t addresses[READER_RULES_MAX])
+static size_t finish_walk_gather(const struct unwind_file *file, const struct unwind_lookup *lookup,
+                                 uint64_t address, uint64_t addresses[READER_RULES_MAX])
 {
     const struct callsite_module *module = lookup->module;
     const struct frame_rule *rule;
@@ -247,13 +247,13 @@ static size_t gather(const struct unwind_file *file, const struct unwind_lookup 
     return count;
 }
 
-static const struct frame_rule *ask(struct unwind_file *file, const struct unwind_lookup *lookup,
-                                    uint64_t address)
+static const struct frame_rule *
+finish_walk_ask(struct unwind_file *file, const struct unwind_lookup *lookup, uint64_t address)
 {
     uint64_t addresses[READER_RULES_MAX];
     struct reader_rules rules;
     const struct frame_rule *kept = NULL;
-    size_t count = gather(file, lookup, address, addresses);
+    size_t count = finish_walk_gather(file, lookup, address, addresses);
     if (ask_reader(file, lookup, addresses, count, &rules) < 0)
         return rule_cache_add(&file->rules, address, NULL, 0);
     for (size_t i = 0; i < count; i++) {
@@ -276,7 +276,7 @@ static const struct frame_rule *unwind_file_rule(struct unwind_file *file, uint6
     uint64_t began_ns = clock_read_ns(CLOCK_MONOTONIC), began_us = file_reader_cpu_us();
     if (file->spent_ns > LOOKUP_NS_AT_FIRST + (began_ns - file->opened_ns) / LOOKUP_TIME_PART)
         return NULL;
-    rule = ask(file, lookup, address);
+    rule = finish_walk_ask(file, lookup, address);
     /* Time that the reader waited for a processor does not count against the file, up to a
      * limit. */
     uint64_t took_ns = clock_read_ns(CLOCK_MONOTONIC) - began_ns;

@@ -28,7 +28,7 @@ bool frame_read(struct frame_machine *machine, uint64_t address, uint64_t *value
     return true;
 }
 
-static bool fail(struct evaluation *evaluation, enum frame_result why)
+static bool frame_step_fail(struct evaluation *evaluation, enum frame_result why)
 {
     evaluation->failed = why;
     return false;
@@ -37,7 +37,7 @@ static bool fail(struct evaluation *evaluation, enum frame_result why)
 static bool push(struct evaluation *evaluation, uint64_t value)
 {
     if (evaluation->count == VALUES_MAX)
-        return fail(evaluation, FRAME_BAD);
+        return frame_step_fail(evaluation, FRAME_BAD);
     evaluation->values[evaluation->count++] = value;
     return true;
 }
@@ -46,7 +46,7 @@ static bool push_register(struct evaluation *evaluation, uint64_t number, uint64
 {
     const struct frame_machine *machine = evaluation->machine;
     if (number >= FRAME_REGISTERS || !(machine->known >> number & 1))
-        return fail(evaluation, FRAME_UNKNOWN);
+        return frame_step_fail(evaluation, FRAME_UNKNOWN);
     return push(evaluation, machine->registers[number] + offset);
 }
 
@@ -54,9 +54,9 @@ static bool push_memory(struct evaluation *evaluation, unsigned bytes)
 {
     uint64_t value;
     if (bytes == 0 || bytes > 8)
-        return fail(evaluation, FRAME_BAD);
+        return frame_step_fail(evaluation, FRAME_BAD);
     if (!frame_read(evaluation->machine, evaluation->values[--evaluation->count], &value))
-        return fail(evaluation, FRAME_UNREADABLE);
+        return frame_step_fail(evaluation, FRAME_UNREADABLE);
     return push(evaluation, bytes < 8 ? value & ((UINT64_C(1) << bytes * 8) - 1) : value);
 }
 
@@ -86,7 +86,7 @@ static bool apply_unary(struct evaluation *evaluation, const struct frame_operat
         evaluation->count--;
         return true;
     default:
-        return fail(evaluation, FRAME_BAD);
+        return frame_step_fail(evaluation, FRAME_BAD);
     }
 }
 
@@ -150,7 +150,7 @@ static bool apply_binary(struct evaluation *evaluation, uint64_t atom)
         return push(evaluation, b) && push(evaluation, under);
     }
     default:
-        return fail(evaluation, FRAME_BAD);
+        return frame_step_fail(evaluation, FRAME_BAD);
     }
 }
 
@@ -182,7 +182,7 @@ static bool apply_push(struct evaluation *evaluation, const struct frame_operati
         return push_register(evaluation, op->number, op->number2);
     case DW_OP_call_frame_cfa:
         return evaluation->cfa != NULL ? push(evaluation, *evaluation->cfa)
-                                       : fail(evaluation, FRAME_BAD);
+                                       : frame_step_fail(evaluation, FRAME_BAD);
     case DW_OP_nop:
         return true;
     default:
@@ -206,10 +206,11 @@ static bool apply(struct evaluation *evaluation, const struct frame_operation *o
     case DW_OP_plus_uconst:
     case DW_OP_dup:
     case DW_OP_drop:
-        return evaluation->count >= 1 ? apply_unary(evaluation, op) : fail(evaluation, FRAME_BAD);
+        return evaluation->count >= 1 ? apply_unary(evaluation, op)
+                                      : frame_step_fail(evaluation, FRAME_BAD);
     default:
         return evaluation->count >= 2 ? apply_binary(evaluation, op->atom)
-                                      : fail(evaluation, FRAME_BAD);
+                                      : frame_step_fail(evaluation, FRAME_BAD);
     }
 }
 

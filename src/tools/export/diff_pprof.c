@@ -40,7 +40,7 @@ static uint32_t moved(uint32_t index, size_t by)
     return index == PROFILE_NONE ? index : index + (uint32_t)by;
 }
 
-static void append(struct joined *joined, const struct profile *from)
+static void diff_pprof_append(struct joined *joined, const struct profile *from)
 {
     struct profile *profile = &joined->profile;
     for (size_t i = 0; i < from->frame_count; i++) {
@@ -66,7 +66,8 @@ static void append(struct joined *joined, const struct profile *from)
 }
 
 /* Join the profiles. Return false if they are too large together. */
-static bool join(struct joined *joined, const struct profile *before, const struct profile *after)
+static bool diff_pprof_join(struct joined *joined, const struct profile *before,
+                            const struct profile *after)
 {
     struct profile *profile = &joined->profile;
     size_t times = before == after ? 1 : 2;
@@ -78,10 +79,10 @@ static bool join(struct joined *joined, const struct profile *before, const stru
     profile->mappings = xcalloc(mappings + 1, sizeof(*profile->mappings));
     profile->frames = xcalloc(frames + 1, sizeof(*profile->frames));
     profile->callsites = xcalloc(callsites + 1, sizeof(*profile->callsites));
-    append(joined, before);
+    diff_pprof_append(joined, before);
     joined->after_callsites = times == 1 ? 0 : (uint32_t)profile->callsite_count;
     if (times == 2)
-        append(joined, after);
+        diff_pprof_append(joined, after);
     return true;
 }
 
@@ -106,8 +107,9 @@ static void take_rows(struct joined *joined, const struct diff_pair *pair,
 }
 
 /* Describe the later side in the file, or the earlier one if the later one is empty. */
-static void describe(struct joined *joined, const struct diff *diff, const struct diff_side *before,
-                     const struct diff_side *after, const char *title)
+static void diff_pprof_describe(struct joined *joined, const struct diff *diff,
+                                const struct diff_side *before, const struct diff_side *after,
+                                const char *title)
 {
     const struct diff_pair *pair = &diff->pairs[0];
     bool is_after = pair->after_count > 0;
@@ -138,11 +140,11 @@ int diff_pprof_write(const struct diff *diff, const struct diff_side *before,
     size_t rows = 0;
     for (size_t i = 0; i < diff->pair_count; i++)
         rows += diff->pairs[i].row_count;
-    if (!join(&joined, before->profile, after->profile))
+    if (!diff_pprof_join(&joined, before->profile, after->profile))
         return error_set(error, -E2BIG, "the profiles are too large for one pprof file");
     joined.rows = xcalloc(rows + 1, sizeof(*joined.rows));
     joined.dump.samples = xcalloc(rows + 1, sizeof(struct profile_sample *));
-    describe(&joined, diff, before, after, title);
+    diff_pprof_describe(&joined, diff, before, after, title);
     for (size_t i = 0; i < diff->pair_count; i++)
         take_rows(&joined, &diff->pairs[i], after->profile);
     int code = pprof_write(&joined.profile, &joined.heap, &joined.dump, &options, fd, error);

@@ -15,9 +15,9 @@ struct writer {
     void *context;
 };
 
-static void put(const struct writer *writer, const char *format, ...)
+static void pprof_comments_put(const struct writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void put(const struct writer *writer, const char *format, ...)
+static void pprof_comments_put(const struct writer *writer, const char *format, ...)
 {
     char text[1024];
     va_list arguments;
@@ -33,10 +33,10 @@ static void put_loss(const struct writer *writer, enum trace_loss_id id, uint64_
     if (amount == 0 || loss->label == NULL)
         return;
     if (trace_loss_is_flag(id))
-        put(writer, "%s: %s", loss->label, loss->words);
+        pprof_comments_put(writer, "%s: %s", loss->label, loss->words);
     else
-        put(writer, "%s: %" PRIu64 "%s %s", loss->label, amount, trace_loss_unit_name(loss->unit),
-            loss->words);
+        pprof_comments_put(writer, "%s: %" PRIu64 "%s %s", loss->label, amount,
+                           trace_loss_unit_name(loss->unit), loss->words);
 }
 
 /* Write why the dump is partial, beside the losses that have comments of their own. */
@@ -48,21 +48,23 @@ static void put_partial(const struct writer *writer, const struct profile_heap *
     for (size_t i = 0; i < count; i++)
         if (reasons[i].of_dump && strcmp(reasons[i].name, "unseen_allocator") != 0 &&
             strcmp(reasons[i].name, "unexplained_memory") != 0)
-            put(writer, "partial: %s", reasons[i].words);
+            pprof_comments_put(writer, "partial: %s", reasons[i].words);
 }
 
 static void put_unseen_allocator(const struct writer *writer, const struct profile_heap *heap)
 {
     if (heap->status.unseen_allocator != NULL)
-        put(writer, "missing: what another allocator gave (%s)", heap->status.unseen_allocator);
+        pprof_comments_put(writer, "missing: what another allocator gave (%s)",
+                           heap->status.unseen_allocator);
 }
 
 static void put_unexplained(const struct writer *writer, const struct profile_dump *dump)
 {
     if (profile_is_unexplained(dump))
-        put(writer,
-            "missing: %" PRIu64 " of %" PRIu64 " bytes of anonymous memory, which are in no heap",
-            dump->unexplained.bytes, dump->unexplained.of_bytes);
+        pprof_comments_put(writer,
+                           "missing: %" PRIu64 " of %" PRIu64
+                           " bytes of anonymous memory, which are in no heap",
+                           dump->unexplained.bytes, dump->unexplained.of_bytes);
 }
 
 static void put_losses(const struct writer *writer, const struct profile_heap *heap,
@@ -78,7 +80,7 @@ static void put_losses(const struct writer *writer, const struct profile_heap *h
     }
     put_partial(writer, heap, dump);
     if (heap->unfinished && dump->order == heap->dumps[heap->dump_count - 1].order)
-        put(writer, "unfinished: the profiler was killed, or still ran");
+        pprof_comments_put(writer, "unfinished: the profiler was killed, or still ran");
 }
 
 /* Write the exact totals of the dump's time. */
@@ -88,11 +90,11 @@ static void put_totals(const struct writer *writer, const struct profile_heap *h
     const char *why_partial = profile_totals_why_partial(heap, dump);
     bool is_known = profile_has_totals(heap, dump);
     if (is_known && why_partial == NULL)
-        put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls", dump->exact_bytes,
-            dump->exact_calls);
+        pprof_comments_put(writer, "exact: %" PRIu64 " bytes in %" PRIu64 " calls",
+                           dump->exact_bytes, dump->exact_calls);
     else if (is_known)
-        put(writer, "counted: %" PRIu64 " bytes in %" PRIu64 " calls, not all: %s",
-            dump->exact_bytes, dump->exact_calls, why_partial);
+        pprof_comments_put(writer, "counted: %" PRIu64 " bytes in %" PRIu64 " calls, not all: %s",
+                           dump->exact_bytes, dump->exact_calls, why_partial);
 }
 
 bool pprof_has_intervals(const struct profile_heap *heap)
@@ -121,7 +123,7 @@ static void put_subject(const struct writer *writer, const struct profile_proces
                  first_bytes, last_bytes);
     else
         snprintf(intervals, sizeof(intervals), "interval %" PRIu64, last_bytes);
-    put(writer, "%s, heap %s, sampling %s bytes", subject, heap->name, intervals);
+    pprof_comments_put(writer, "%s, heap %s, sampling %s bytes", subject, heap->name, intervals);
 }
 
 void pprof_comments(const struct profile *profile, const struct profile_heap *heap,
@@ -131,7 +133,7 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
     const struct profile_process *process = &profile->processes[heap->process];
     const struct trace_heap_dump *status = &heap->status;
     if (*process->command != '\0')
-        put(writer, "command: %s", process->command);
+        pprof_comments_put(writer, "command: %s", process->command);
     uint64_t first_bytes =
         heap->first_interval_bytes != 0 ? heap->first_interval_bytes : heap->interval_bytes;
     put_subject(writer, process, heap, pprof_has_intervals(heap) ? first_bytes : 0,
@@ -141,26 +143,27 @@ void pprof_comments(const struct profile *profile, const struct profile_heap *he
     put_unexplained(writer, dump);
     put_losses(writer, heap, dump);
     if (status->remark != NULL)
-        put(writer, "%s", status->remark);
+        pprof_comments_put(writer, "%s", status->remark);
     if (*profile->filter != '\0')
-        put(writer, "filter: %s", profile->filter);
+        pprof_comments_put(writer, "filter: %s", profile->filter);
     if (dump->left_out.callsites > 0)
-        put(writer, "left out: %.0f of %.0f bytes live, %.0f of %.0f bytes ever allocated",
+        pprof_comments_put(
+            writer, "left out: %.0f of %.0f bytes live, %.0f of %.0f bytes ever allocated",
             rollup_live_bytes(&dump->left_out.sum.figures), rollup_live_bytes(&dump->total),
             dump->left_out.sum.figures.allocated_bytes, dump->total.allocated_bytes);
     if (*profile->warning != '\0')
-        put(writer, "trace: %s", profile->warning);
+        pprof_comments_put(writer, "trace: %s", profile->warning);
 }
 
 /* Write what memory there was at the end of the process, in bytes; 0: unknown, or no limit. */
 static void put_end(const struct writer *writer, const struct process_end *end)
 {
-    put(writer,
-        "memory at its end: resident %" PRIu64 ", limit %" PRIu64 ", in use %" PRIu64
-        ", peak %" PRIu64 ", oom_kills %s, profiler %" PRIu64 ", cgroup %s",
-        end->rss_bytes, end->limit_bytes, end->used_bytes, end->peak_bytes,
-        process_end_oom_kills_name(end), end->profiler_rss_bytes,
-        end->cgroup != NULL ? end->cgroup : "");
+    pprof_comments_put(writer,
+                       "memory at its end: resident %" PRIu64 ", limit %" PRIu64 ", in use %" PRIu64
+                       ", peak %" PRIu64 ", oom_kills %s, profiler %" PRIu64 ", cgroup %s",
+                       end->rss_bytes, end->limit_bytes, end->used_bytes, end->peak_bytes,
+                       process_end_oom_kills_name(end), end->profiler_rss_bytes,
+                       end->cgroup != NULL ? end->cgroup : "");
 }
 
 void pprof_period_comments(const struct profile *profile, const struct profile_heap *heap,
@@ -170,14 +173,14 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
     const struct writer to = {write, context}, *writer = &to;
     const struct profile_process *process = &profile->processes[heap->process];
     if (!period->for_others && *process->command != '\0')
-        put(writer, "command: %s", process->command);
+        pprof_comments_put(writer, "command: %s", process->command);
     put_subject(writer, process, heap, 0, period->interval_bytes);
     if (!period->for_others)
         put_totals(writer, heap, dump);
     put_unseen_allocator(writer, heap);
     put_unexplained(writer, dump);
     if (period->end_reason != NULL && *period->end_reason != '\0')
-        put(writer, "end of the process: %s", period->end_reason);
+        pprof_comments_put(writer, "end of the process: %s", period->end_reason);
     if (!period->for_others && process->has_end)
         put_end(writer, &process->end);
     for (uint32_t i = 0; i < dump->new_loss_count; i++) {
@@ -187,5 +190,5 @@ void pprof_period_comments(const struct profile *profile, const struct profile_h
     put_partial(writer, heap, dump);
     for (const char *const *comment = period->comments; comment != NULL && *comment != NULL;
          comment++)
-        put(writer, "%s", *comment);
+        pprof_comments_put(writer, "%s", *comment);
 }

@@ -567,7 +567,7 @@ static void print_sentences(const struct writer *writer)
 /* --- their parts --- */
 
 /* Divide the text into sentences, and these into parts. */
-static void divide(struct summary *summary)
+static void summary_divide(struct summary *summary)
 {
     size_t sentences = 0, parts = 0;
     for (const char *at = summary->text; *at != '\0'; at++) {
@@ -608,7 +608,7 @@ void summary_make(struct summary *summary, const struct summary_subject *subject
     }
     free(writer.named);
     xclose_memstream(writer.out);
-    divide(summary);
+    summary_divide(summary);
 }
 
 void summary_clear(struct summary *summary)

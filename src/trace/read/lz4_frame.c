@@ -75,7 +75,7 @@ static int damaged(const struct input *input, const char *why)
 
 /* Read exactly `size` bytes. Return 1; 0: the input has ended before the first; or a negative
  * errno. */
-static int take(const struct input *input, void *buffer, size_t size)
+static int lz4_frame_take(const struct input *input, void *buffer, size_t size)
 {
     for (size_t got = 0; got < size;) {
         ssize_t more =
@@ -93,7 +93,7 @@ static int take(const struct input *input, void *buffer, size_t size)
 
 static int take_all(const struct input *input, void *buffer, size_t size)
 {
-    int code = take(input, buffer, size);
+    int code = lz4_frame_take(input, buffer, size);
     return code == 0 ? error_set(input->error, -EIO, "the LZ4 data is cut off") : code;
 }
 
@@ -214,7 +214,7 @@ static int read_block(struct lz4_frame *frame, const struct input *input)
 
 /* --- frames --- */
 
-static int reserve(struct lz4_frame *frame, const struct input *input)
+static int lz4_frame_reserve(struct lz4_frame *frame, const struct input *input)
 {
     if (frame->block_bytes_max <= frame->capacity)
         return 1;
@@ -229,7 +229,7 @@ static int reserve(struct lz4_frame *frame, const struct input *input)
     return 1;
 }
 
-static int skip(const struct input *input)
+static int lz4_frame_skip(const struct input *input)
 {
     uint8_t bytes[4096];
     int code = take_all(input, bytes, 4);
@@ -264,20 +264,20 @@ static int read_head(struct lz4_frame *frame, const struct input *input)
     frame->history = frame->at = frame->length = 0;
     XXH32_reset(&frame->checksum, 0);
     frame->is_open = true;
-    return reserve(frame, input);
+    return lz4_frame_reserve(frame, input);
 }
 
 /* Begin the next frame. Return 1, 0 at the end of the data, or a negative errno. */
 static int begin_frame(struct lz4_frame *frame, const struct input *input)
 {
     uint8_t magic[LZ4_MAGIC_BYTES];
-    int code = take(input, magic, sizeof(magic));
+    int code = lz4_frame_take(input, magic, sizeof(magic));
     if (code <= 0)
         return code;
     if (number_at(magic) == MAGIC)
         return read_head(frame, input);
     if ((number_at(magic) & ~UINT32_C(15)) == SKIPPED_MAGIC)
-        return skip(input);
+        return lz4_frame_skip(input);
     return damaged(input, "something else follows a frame");
 }
 

@@ -67,7 +67,7 @@ static int fail_short(struct error *error)
     return error_set(error, -EIO, "the tar archive is cut off");
 }
 
-static int skip(tar_read *read, void *from, uint64_t bytes, struct error *error)
+static int tar_traces_skip(tar_read *read, void *from, uint64_t bytes, struct error *error)
 {
     uint8_t passed[4096];
     while (bytes > 0) {
@@ -108,7 +108,7 @@ static int check_member(struct tar_traces *tar, tar_read *read, void *from, cons
     tar->first_length = 0;
     uint64_t rest = tar->left;
     tar->left = 0;
-    return skip(read, from, rest, error);
+    return tar_traces_skip(read, from, rest, error);
 }
 
 /* Go to the next member, which may have nothing to read. */
@@ -116,7 +116,7 @@ static int next_member(struct tar_traces *tar, tar_read *read, void *from, struc
 {
     static const uint8_t nothing[TAR_BLOCK_BYTES];
     uint8_t block[TAR_BLOCK_BYTES];
-    int result = skip(read, from, tar->padding, error);
+    int result = tar_traces_skip(read, from, tar->padding, error);
     tar->padding = 0;
     if (result < 0)
         return result;
@@ -136,7 +136,7 @@ static int next_member(struct tar_traces *tar, tar_read *read, void *from, struc
     tar->padding = (uint32_t)(-size % TAR_BLOCK_BYTES);
     uint8_t type = block[TYPE_AT];
     if ((type != '0' && type != '\0') || size == 0)
-        return skip(read, from, size, error);
+        return tar_traces_skip(read, from, size, error);
     tar->left = size;
     return check_member(tar, read, from, block, error);
 }

@@ -105,7 +105,7 @@ static void shrink(struct trace_reader *reader, size_t wanted)
 
 /* Read until the buffer contains `wanted` bytes from `at` on, or all that are left. The buffer only
  * grows with bytes that were really read, so a false length costs nothing. */
-static int fill(struct trace_reader *reader, size_t wanted, struct error *error)
+static int trace_reader_fill(struct trace_reader *reader, size_t wanted, struct error *error)
 {
     while (reader->length - reader->at < wanted && !reader->ended) {
         if (reader->at > 0) {
@@ -133,10 +133,11 @@ static int fill(struct trace_reader *reader, size_t wanted, struct error *error)
     return 0;
 }
 
-/* fill(), fast for small packets: most are in the buffer. */
-static inline int reserve(struct trace_reader *reader, size_t wanted, struct error *error)
+/* trace_reader_fill(), fast for small packets: most are in the buffer. */
+static inline int trace_reader_reserve(struct trace_reader *reader, size_t wanted,
+                                       struct error *error)
 {
-    return reader->length - reader->at >= wanted ? 0 : fill(reader, wanted, error);
+    return reader->length - reader->at >= wanted ? 0 : trace_reader_fill(reader, wanted, error);
 }
 
 /* Report that the source failed or ended inside a packet. */
@@ -162,7 +163,7 @@ static int damaged(struct trace_reader *reader, const char *reason, struct error
 static int next_in_file(struct trace_reader *reader, struct proto_field *field, struct error *error)
 {
     reader->packet_offset = reader->offset;
-    int code = reserve(reader, HEAD_BYTES_MAX, error);
+    int code = trace_reader_reserve(reader, HEAD_BYTES_MAX, error);
     if (code < 0)
         return code;
     struct proto_span span = {reader->buffer + reader->at, reader->buffer + reader->length};
@@ -190,7 +191,7 @@ static int next_in_file(struct trace_reader *reader, struct proto_field *field, 
     if (length > TRACE_READER_PACKET_BYTES_MAX)
         return damaged(reader, "a packet of more than 256 MiB", error);
     size_t head_length = (size_t)(head.at - begin);
-    code = reserve(reader, head_length + length, error);
+    code = trace_reader_reserve(reader, head_length + length, error);
     if (code < 0)
         return code;
     span = (struct proto_span){reader->buffer + reader->at, reader->buffer + reader->length};

@@ -230,7 +230,7 @@ static void skip_value(struct text_format_parser *parser)
 }
 
 /* Return the Levenshtein distance of short names. */
-static unsigned distance(const char *a, const char *b)
+static unsigned text_format_distance(const char *a, const char *b)
 {
     unsigned row[NAME_BYTES_MAX + 1];
     size_t length = strlen(b);
@@ -260,7 +260,7 @@ static void refuse_unknown(struct text_format_parser *parser,
     const char *nearest = NULL, *remedy = parser->reader->unknown_remedy;
     unsigned least = UINT32_MAX;
     for (unsigned i = 0; i < message->n_fields; i++) {
-        unsigned here = distance(name, message->fields[i].name);
+        unsigned here = text_format_distance(name, message->fields[i].name);
         if (here < least) {
             least = here;
             nearest = message->fields[i].name;

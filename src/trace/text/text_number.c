@@ -122,7 +122,7 @@ size_t text_number_of_double(double value, char *to)
 
 /* Return whole / power, rounded once, half to even. The quotient has at least 64 bits, and the
  * remainder of the division decides on which side of the half it is. */
-static double divide(uint64_t whole, uint64_t power)
+static double text_number_divide(uint64_t whole, uint64_t power)
 {
     unsigned shift = 64 + (unsigned)__builtin_clzll(whole);
     wide numerator = (wide)whole << shift, quotient = numerator / power;
@@ -158,7 +158,7 @@ static bool read_plain(const char *text, size_t length, double *value)
     }
     if (digits == 0)
         return false;
-    *value = whole == 0 ? 0 : power == 1 ? (double)whole : divide(whole, power);
+    *value = whole == 0 ? 0 : power == 1 ? (double)whole : text_number_divide(whole, power);
     return true;
 }
 

@@ -28,7 +28,7 @@ struct output {
 };
 
 /* Write the buffer. Return 0 or a negative errno. */
-static int flush(struct output *output, uint64_t input_bytes)
+static int trace_text_flush(struct output *output, uint64_t input_bytes)
 {
     if (output->buffer.failed)
         return error_set(output->error, -ENOMEM, "no memory to convert the trace");
@@ -46,15 +46,15 @@ static int flush(struct output *output, uint64_t input_bytes)
 static int flush_if_full(struct output *output, uint64_t input_bytes)
 {
     bool is_full = output->buffer.length >= WRITE_BYTES || output->buffer.failed;
-    return is_full ? flush(output, input_bytes) : 0;
+    return is_full ? trace_text_flush(output, input_bytes) : 0;
 }
 
 /* Write the rest of the buffer and free it. An earlier error takes precedence. */
-static int finish(struct output *output, int code, uint64_t input_bytes)
+static int trace_text_finish(struct output *output, int code, uint64_t input_bytes)
 {
     struct error last = {0}, *error = output->error;
     output->error = code < 0 ? &last : error;
-    int flushed = flush(output, input_bytes);
+    int flushed = trace_text_flush(output, input_bytes);
     proto_buffer_free(&output->buffer);
     return code < 0 ? code : flushed;
 }
@@ -89,7 +89,7 @@ static int convert_trace(const char *path, int fd, bool as_text,
     if (reader == NULL)
         return error->code;
     int code = convert_fields(reader, as_text, &output);
-    code = finish(&output, code, trace_reader_offset(reader));
+    code = trace_text_finish(&output, code, trace_reader_offset(reader));
     trace_reader_close(reader);
     return code;
 }
@@ -167,7 +167,7 @@ int trace_text_read(const char *path, int fd, const struct trace_text_progress *
     /* After an error the buffer ends with half a field. */
     if (code < 0)
         output.buffer.length = 0;
-    code = finish(&output, code, text_scanner_offset(&parser.scanner));
+    code = trace_text_finish(&output, code, text_scanner_offset(&parser.scanner));
     text_scanner_close(&parser.scanner);
     trace_source_close(source);
     return code;

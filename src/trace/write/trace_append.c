@@ -32,8 +32,8 @@ static void put_packet(struct proto_buffer *out, struct proto_buffer *changed,
     proto_put_bytes(out, PB_TRACE_PACKET, changed->bytes, changed->length);
 }
 
-static int flush(int to, struct proto_buffer *out, struct trace_appended *appended,
-                 struct error *error)
+static int trace_append_flush(int to, struct proto_buffer *out, struct trace_appended *appended,
+                              struct error *error)
 {
     int code = out->failed ? -ENOMEM : write_all(to, out->bytes, out->length);
     if (code < 0)
@@ -55,11 +55,11 @@ int trace_append(int to, const char *path, struct trace_appended *appended, stru
         out.failed |= changed.failed;
         appended->packets++;
         if (out.length >= OUT_BYTES || out.failed)
-            written = flush(to, &out, appended, error);
+            written = trace_append_flush(to, &out, appended, error);
     }
-    struct error problem = *error; /* what ended the reading; flush() may replace it */
+    struct error problem = *error; /* what ended the reading; trace_append_flush() may replace it */
     if (written == 0)
-        written = flush(to, &out, appended, error);
+        written = trace_append_flush(to, &out, appended, error);
     if (written == 0 && code < 0)
         *error = problem;
     trace_reader_close(reader);

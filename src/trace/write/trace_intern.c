@@ -18,7 +18,7 @@ typedef Perfetto__Protos__InternedString InternedString;
 #define PATH_COMPONENTS_MAX 256u
 #define FRAME_FIELDS 7
 
-static uint64_t fail(struct trace_writer *writer)
+static uint64_t trace_intern_fail(struct trace_writer *writer)
 {
     if (writer->error == 0)
         writer->error = -ENOMEM;
@@ -74,7 +74,7 @@ uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *
         length = PACKET_STRING_BYTES_MAX;
     uint64_t id = intern_bytes(table, bytes, length, &added);
     if (id == 0)
-        return fail(writer);
+        return trace_intern_fail(writer);
     if (!added)
         return id;
     InternedString string = PERFETTO__PROTOS__INTERNED_STRING__INIT;
@@ -168,13 +168,13 @@ static bool is_elsewhere(struct trace_writer *writer, const struct trace_mapping
         return false;
     make_mapping_key(writer, mapping, 0, 0);
     if (intern_bytes(&writer->files->files, writer->key.bytes, writer->key.length, &is_new) == 0)
-        fail(writer);
+        trace_intern_fail(writer);
     if (!is_new || writer->error < 0)
         return true;
     make_mapping_key(writer, mapping, mapping->start, mapping->end);
     if (intern_bytes(&writer->files->places, writer->key.bytes, writer->key.length,
                      &is_new_place) == 0)
-        fail(writer);
+        trace_intern_fail(writer);
     return false;
 }
 
@@ -188,10 +188,10 @@ uint64_t trace_writer_mapping(struct trace_writer *writer, const struct trace_ma
     uint64_t start = elsewhere ? 0 : mapping->start, end = elsewhere ? 0 : mapping->end;
     make_mapping_key(writer, mapping, start, end);
     if (writer->key.failed)
-        return fail(writer);
+        return trace_intern_fail(writer);
     uint64_t id = intern_bytes(&writer->mappings, writer->key.bytes, writer->key.length, &added);
     if (id == 0)
-        return fail(writer);
+        return trace_intern_fail(writer);
     return added ? put_mapping(writer, id, mapping, start, end) : id;
 }
 
@@ -219,7 +219,7 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
     uint64_t key[] = {mapping, rel_pc, name_id, kind, file_id, line};
     uint64_t id = intern_bytes(&writer->frames, key, sizeof(key), &added);
     if (id == 0)
-        return fail(writer);
+        return trace_intern_fail(writer);
     if (!added)
         return id;
     uint8_t message[FRAME_FIELDS * PROTO_FIELD_BYTES_MAX];
@@ -285,7 +285,7 @@ static void put_callstack(struct trace_writer *writer, uint64_t id, const uint64
     proto_put_bytes(&writer->interned, table_field(writer, PB_INTERNED_DATA_CALLSTACKS),
                     entry->bytes, entry->length);
     if (entry->failed)
-        fail(writer);
+        trace_intern_fail(writer);
 }
 
 uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *frames, size_t count,
@@ -306,10 +306,10 @@ uint64_t trace_writer_callstack(struct trace_writer *writer, const uint64_t *fra
     if (outermost != 0)
         proto_put_raw(key, &outermost, sizeof(outermost));
     if (key->failed)
-        return fail(writer);
+        return trace_intern_fail(writer);
     uint64_t id = intern_bytes(&writer->callstacks, key->bytes, key->length, &added);
     if (id == 0)
-        return fail(writer);
+        return trace_intern_fail(writer);
     if (added)
         put_callstack(writer, id, (const uint64_t *)(const void *)key->bytes,
                       count + (outermost != 0));
@@ -328,7 +328,7 @@ uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *
     bool added;
     uint64_t id = intern_bytes(&writer->heap_contexts, names, count * sizeof(*names), &added);
     if (id == 0)
-        return fail(writer);
+        return trace_intern_fail(writer);
     if (!added)
         return writer->error < 0 ? 0 : id;
     Perfetto__Protos__HeapContext context = PERFETTO__PROTOS__HEAP_CONTEXT__INIT;

@@ -30,7 +30,7 @@ static void put_path(struct proto_buffer *entry, const char *path)
     proto_put_string(entry, PB_MODULE_SYMBOLS_PATH, is_bare ? slashed : path);
 }
 
-static int flush(struct module *module)
+static int trace_symbols_flush(struct module *module)
 {
     struct trace_writer *writer = module->writer;
     if (module->addresses.length == 0)
@@ -79,10 +79,10 @@ int trace_writer_symbols(struct trace_writer *writer, const char *path,
     for (size_t i = 0; i < count && result == 0; i++) {
         put_symbol(&module, &symbols[i]);
         if (module.addresses.length >= SYMBOLS_BYTES)
-            result = flush(&module);
+            result = trace_symbols_flush(&module);
     }
     if (result == 0)
-        result = flush(&module);
+        result = trace_symbols_flush(&module);
     proto_buffer_free(&module.addresses);
     proto_buffer_free(&module.entry);
     proto_buffer_free(&module.line);

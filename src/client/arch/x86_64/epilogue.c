@@ -172,7 +172,8 @@ static bool may_begin_function(const struct epilogue_code *code, uintptr_t pc)
 }
 
 /* A compiler writes nothing after a call that does not return: the next function follows. */
-static enum step call(const struct search *search, const struct path *path, uintptr_t target)
+static enum step epilogue_call(const struct search *search, const struct path *path,
+                               uintptr_t target)
 {
     const struct epilogue_code *code = search->code;
     if (target != 0 && (target == code->exit || target == code->pthread_exit))
@@ -255,7 +256,7 @@ static enum step step_one_byte(struct search *search, struct path *path,
     case 0xc9:
         return leave_to_frame_pointer(path, 0) == STEP_ON ? pop(path, RBP) : STEP_DEAD;
     case 0xe8:
-        return call(search, path, target);
+        return epilogue_call(search, path, target);
     case 0xe9:
     case 0xeb:
         return jump(search, path, target);
@@ -270,7 +271,7 @@ static enum step step_one_byte(struct search *search, struct path *path,
     }
 }
 
-static enum step step(struct search *search, struct path *path)
+static enum step epilogue_step(struct search *search, struct path *path)
 {
     const struct epilogue_code *code = search->code;
     struct instruction found;
@@ -303,10 +304,10 @@ static bool take_branch(struct search *search, struct path *path)
     return false;
 }
 
-static enum step follow(struct search *search, struct path *path)
+static enum step epilogue_follow(struct search *search, struct path *path)
 {
     while (search->instructions++ < INSTRUCTIONS_MAX) {
-        enum step result = step(search, path);
+        enum step result = epilogue_step(search, path);
         if (result == STEP_DEAD && take_branch(search, path))
             result = STEP_ON;
         if (result != STEP_ON)
@@ -365,7 +366,7 @@ enum cfi_result epilogue_find_row(const struct epilogue_code *code, uintptr_t pc
         make_signal_row(row);
         return CFI_FOUND;
     }
-    enum step result = follow(&search, &path);
+    enum step result = epilogue_follow(&search, &path);
     if (result == STEP_DEAD || (result == STEP_RETURN && path.offset < 0 && path.base == RSP))
         return CFI_NONE;
     make_row(code, &path, row);

@@ -28,7 +28,7 @@ struct code {
     const uint8_t *at, *end;
 };
 
-static bool take(struct code *code, const uint8_t *bytes, size_t count)
+static bool go_call_take(struct code *code, const uint8_t *bytes, size_t count)
 {
     if ((size_t)(code->end - code->at) < count || memcmp(code->at, bytes, count) != 0)
         return false;
@@ -36,7 +36,7 @@ static bool take(struct code *code, const uint8_t *bytes, size_t count)
     return true;
 }
 #define TAKE(code, ...)                                                                            \
-    take(code, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
+    go_call_take(code, (const uint8_t[]){__VA_ARGS__}, sizeof((const uint8_t[]){__VA_ARGS__}))
 
 /* Take an instruction of 64 bits with a register and a place on the stack. */
 static bool take_with_place(struct code *code, uint8_t operation, uint8_t field, uint8_t *place)

@@ -100,7 +100,8 @@ static int choose(struct compare_source *source, struct profile *profile, const 
     return 0;
 }
 
-static int print(const struct fleet_request *request, const struct compare_source sources[2])
+static int fleet_diff_print(const struct fleet_request *request,
+                            const struct compare_source sources[2])
 {
     struct diff_side before = {sources[0].profile, sources[0].dumps, sources[0].dump_count};
     struct diff_side after = {sources[1].profile, sources[1].dumps, sources[1].dump_count};
@@ -134,7 +135,7 @@ static int print(const struct fleet_request *request, const struct compare_sourc
     return verb_end_output("difference", VERB_DONE);
 }
 
-static int compare(const struct fleet_request *request, char *const *operands)
+static int fleet_diff_compare(const struct fleet_request *request, char *const *operands)
 {
     struct fleet_selection sides[2], alone[2];
     struct compare_source sources[2] = {0};
@@ -157,7 +158,7 @@ static int compare(const struct fleet_request *request, char *const *operands)
             0)
             verb_fail(&error);
         else
-            code = print(request, sources);
+            code = fleet_diff_print(request, sources);
     }
     free(sources[0].dumps);
     free(sources[1].dumps);
@@ -179,7 +180,7 @@ int fleet_diff(int argc, char **argv)
         code = VERB_USAGE;
     }
     if (code < 0)
-        code = compare(&request, argv + optind);
+        code = fleet_diff_compare(&request, argv + optind);
     fleet_request_clear(&request);
     return code;
 }

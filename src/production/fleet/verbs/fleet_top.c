@@ -81,7 +81,7 @@ static int export(const struct profile *profile, const char *path)
     return code < 0 ? verb_fail(&error) : VERB_DONE;
 }
 
-static int print(const struct profile *profile, const struct fleet_request *request)
+static int fleet_top_print(const struct profile *profile, const struct fleet_request *request)
 {
     struct error error = {0};
     bool whole_stacks = request->json || request->report.stacks;
@@ -114,8 +114,8 @@ int fleet_top(int argc, char **argv)
         if (server != NULL)
             profile = fleet_read(server, &request, &request.selection, 0, &facts);
         if (profile != NULL)
-            code =
-                request.export != NULL ? export(profile, request.export) : print(profile, &request);
+            code = request.export != NULL ? export(profile, request.export)
+                                          : fleet_top_print(profile, &request);
         profile_free(profile);
         clickhouse_close(server);
     }

@@ -98,8 +98,9 @@ static int interrupted(struct consumer *consumer, struct error *error)
 }
 
 /* Invoke a method and wait for its last reply, whose handler sets is_done. */
-static int call(struct consumer *consumer, const char *method, const ProtobufCMessage *request,
-                tracing_reply_handler *handler, uint64_t period_ms, struct error *error)
+static int consumer_call(struct consumer *consumer, const char *method,
+                         const ProtobufCMessage *request, tracing_reply_handler *handler,
+                         uint64_t period_ms, struct error *error)
 {
     if (consumer->connection == NULL)
         return closed(error);
@@ -210,7 +211,8 @@ int consumer_find_sources(struct consumer *consumer, const char *const *names, s
     struct source_search search = {.names = names, .count = count, .found = found};
     memset(found, 0, count * sizeof(*found));
     consumer->call = &search;
-    int code = call(consumer, "QueryServiceState", &request.base, handle_state, REPLY_MS, error);
+    int code =
+        consumer_call(consumer, "QueryServiceState", &request.base, handle_state, REPLY_MS, error);
     consumer->call = NULL;
     return code < 0 ? code : check_refused(consumer, "to tell its state", "see its log", error);
 }
@@ -299,7 +301,7 @@ int consumer_attach(struct consumer *consumer, const char *key, struct session_c
     request.key = (char *)key;
     *config = (struct session_config){0};
     consumer->call = config;
-    int code = call(consumer, "Attach", &request.base, handle_attached, REPLY_MS, error);
+    int code = consumer_call(consumer, "Attach", &request.base, handle_attached, REPLY_MS, error);
     consumer->call = NULL;
     if (code == 0)
         code = check_refused(consumer, "to attach",
@@ -321,7 +323,7 @@ int consumer_detach(struct consumer *consumer, const char *key, struct error *er
 {
     Perfetto__Protos__DetachRequest request = PERFETTO__PROTOS__DETACH_REQUEST__INIT;
     request.key = (char *)key;
-    int code = call(consumer, "Detach", &request.base, handle_done, REPLY_MS, error);
+    int code = consumer_call(consumer, "Detach", &request.base, handle_done, REPLY_MS, error);
     if (code == 0 && consumer->end_error[0] != '\0') {
         consumer_close(consumer);
         return error_set(error, -EREMOTEIO, "%s", consumer->end_error);
@@ -348,7 +350,8 @@ static int flush(struct consumer *consumer, uint64_t flags, uint64_t stop_ms, bo
     Perfetto__Protos__FlushRequest request = PERFETTO__PROTOS__FLUSH_REQUEST__INIT;
     request.has_flags = true;
     request.flags = flags;
-    int code = call(consumer, "Flush", &request.base, handle_done, stop_ms + MARGIN_MS, error);
+    int code =
+        consumer_call(consumer, "Flush", &request.base, handle_done, stop_ms + MARGIN_MS, error);
     *flushed = code == 0 && !consumer->was_refused;
     return code;
 }
@@ -365,7 +368,7 @@ int consumer_stop(struct consumer *consumer, uint64_t stop_ms, bool *flushed, st
         return code;
     const Perfetto__Protos__DisableTracingRequest disable =
         PERFETTO__PROTOS__DISABLE_TRACING_REQUEST__INIT;
-    code = call(consumer, "DisableTracing", &disable.base, handle_done, REPLY_MS, error);
+    code = consumer_call(consumer, "DisableTracing", &disable.base, handle_done, REPLY_MS, error);
     if (code == 0)
         code = consumer_wait_for_end(consumer, deadline_in(stop_ms + MARGIN_MS), error);
     return code > 0 ? interrupted(consumer, error) : code;
@@ -511,7 +514,7 @@ void consumer_free_buffers(struct consumer *consumer)
     const Perfetto__Protos__FreeBuffersRequest request =
         PERFETTO__PROTOS__FREE_BUFFERS_REQUEST__INIT;
     struct error error;
-    call(consumer, "FreeBuffers", &request.base, handle_done, REPLY_MS, &error);
+    consumer_call(consumer, "FreeBuffers", &request.base, handle_done, REPLY_MS, &error);
 }
 
 int consumer_invoke(struct consumer *consumer, const char *method, const ProtobufCMessage *request,

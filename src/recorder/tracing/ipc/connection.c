@@ -45,7 +45,7 @@ static int explain_permission(const struct tracing_socket *to, int code, struct 
                      to->name, group->gr_name, group->gr_name);
 }
 
-static int explain(const struct tracing_socket *to, int code, struct error *error)
+static int connection_explain(const struct tracing_socket *to, int code, struct error *error)
 {
     switch (-code) {
     case EACCES:
@@ -98,11 +98,11 @@ static int tracing_connect(const struct tracing_socket *to, struct error *error)
         return length;
     int fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return explain(to, -errno, error);
+        return connection_explain(to, -errno, error);
     int result = 0;
     if (connect(fd, (const struct sockaddr *)&address, (socklen_t)length) < 0 &&
         errno != EINPROGRESS)
-        result = explain(to, -errno, error);
+        result = connection_explain(to, -errno, error);
     if (result == 0)
         result = check_owner(fd, to, error);
     if (result < 0) {
@@ -119,7 +119,7 @@ static int tracing_connect_finish(int fd, const struct tracing_socket *to, struc
     socklen_t length = sizeof(failure);
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &length) < 0)
         failure = errno;
-    return failure == 0 ? 0 : explain(to, -failure, error);
+    return failure == 0 ? 0 : connection_explain(to, -failure, error);
 }
 
 /* Buffers received in one call of serve(): 2 MB. */

@@ -235,7 +235,7 @@ int instance_serve_daemon(struct instance *instance, struct error *error)
 
 /* Fill the buffer from the pipe. Return the number of bytes, 0 if there is nothing to read now, or
  * a negative errno. */
-static ssize_t fill(struct instance *instance)
+static ssize_t instance_fill(struct instance *instance)
 {
     if (instance->pipe < 0 || instance->end - instance->start == BUFFER_BYTES)
         return 0;
@@ -314,7 +314,7 @@ static int move_packets(struct instance *instance, size_t bytes, uint64_t now_ms
     size_t taken = 0;
     int code;
     do {
-        got = fill(instance);
+        got = instance_fill(instance);
         code = got < 0 ? (int)got : write_packets(instance, now_ms);
         taken += got > 0 ? (size_t)got : 0;
     } while (code > 0 && got > 0 && taken < bytes);

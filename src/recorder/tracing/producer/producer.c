@@ -118,7 +118,7 @@ static uint64_t next_due_ms(void)
 }
 
 /* Handle the next events until a time. Return false after a signal. */
-static bool step(uint64_t end_ms)
+static bool producer_step(uint64_t end_ms)
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     struct error error;
@@ -143,14 +143,15 @@ static bool step(uint64_t end_ms)
 }
 
 /* End all sessions, and pass on their last packets. A second signal shortens this. */
-static void finish(void)
+static void producer_finish(void)
 {
     struct signalfd_siginfo first;
     uint64_t end_ms = clock_read_ms(CLOCK_MONOTONIC) + END_MS;
     while (read(producer.signals, &first, sizeof(first)) > 0) {
     }
     service_link_stop_all(&producer.link);
-    while (producer.link.count > 0 && clock_read_ms(CLOCK_MONOTONIC) < end_ms && step(end_ms)) {
+    while (producer.link.count > 0 && clock_read_ms(CLOCK_MONOTONIC) < end_ms &&
+           producer_step(end_ms)) {
     }
 }
 
@@ -188,9 +189,9 @@ int producer_run(const char *socket, void (*log)(const char *line))
         log_line("cannot set up the event loop: %s", strerror(-code));
         return 1;
     }
-    while (step(UINT64_MAX)) {
+    while (producer_step(UINT64_MAX)) {
     }
-    finish();
+    producer_finish();
     service_link_close(&producer.link);
     socket_watch_close(&producer.watch);
     close(producer.epoll);

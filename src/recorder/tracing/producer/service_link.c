@@ -37,8 +37,8 @@ static const char *const data_sources[] = {"android.heapprofd", "heapprofd"};
 /* --- calls --- */
 
 /* Invoke a method whose reply says nothing. */
-static int call(struct service_link *link, const char *method, const ProtobufCMessage *request,
-                struct error *error)
+static int service_link_call(struct service_link *link, const char *method,
+                             const ProtobufCMessage *request, struct error *error)
 {
     return tracing_connection_invoke(link->connection, method, request, -1, NULL, NULL, error);
 }
@@ -49,7 +49,7 @@ static int notify_started(struct service_link *link, uint64_t id, struct error *
         PERFETTO__PROTOS__NOTIFY_DATA_SOURCE_STARTED_REQUEST__INIT;
     request.has_data_source_id = true;
     request.data_source_id = id;
-    return call(link, "NotifyDataSourceStarted", &request.base, error);
+    return service_link_call(link, "NotifyDataSourceStarted", &request.base, error);
 }
 
 static int notify_stopped(struct service_link *link, uint64_t id, struct error *error)
@@ -58,7 +58,7 @@ static int notify_stopped(struct service_link *link, uint64_t id, struct error *
         PERFETTO__PROTOS__NOTIFY_DATA_SOURCE_STOPPED_REQUEST__INIT;
     request.has_data_source_id = true;
     request.data_source_id = id;
-    return call(link, "NotifyDataSourceStopped", &request.base, error);
+    return service_link_call(link, "NotifyDataSourceStopped", &request.base, error);
 }
 
 static int register_writer(struct service_link *link, const struct chunk_writer *writer,
@@ -69,7 +69,7 @@ static int register_writer(struct service_link *link, const struct chunk_writer 
     request.has_trace_writer_id = request.has_target_buffer = true;
     request.trace_writer_id = writer->id;
     request.target_buffer = writer->target_buffer;
-    return call(link, "RegisterTraceWriter", &request.base, error);
+    return service_link_call(link, "RegisterTraceWriter", &request.base, error);
 }
 
 static int unregister_writer(struct service_link *link, uint16_t id, struct error *error)
@@ -78,7 +78,7 @@ static int unregister_writer(struct service_link *link, uint16_t id, struct erro
         PERFETTO__PROTOS__UNREGISTER_TRACE_WRITER_REQUEST__INIT;
     request.has_trace_writer_id = true;
     request.trace_writer_id = id;
-    return call(link, "UnregisterTraceWriter", &request.base, error);
+    return service_link_call(link, "UnregisterTraceWriter", &request.base, error);
 }
 
 /* Log a command that is ignored. A service that sends one after the other must not fill the log. */
@@ -99,7 +99,7 @@ __attribute__((format(printf, 2, 3))) static void log_ignored(struct service_lin
 
 /* --- instances --- */
 
-static struct instance *find(const struct service_link *link, uint64_t id)
+static struct instance *service_link_find(const struct service_link *link, uint64_t id)
 {
     for (size_t i = 0; i < link->count; i++) {
         if (link->instances[i]->id == id)
@@ -180,7 +180,7 @@ static void set_up(struct service_link *link, uint64_t id,
                    Perfetto__Protos__DataSourceConfig *config)
 {
     struct error error;
-    if (config == NULL || find(link, id) != NULL) {
+    if (config == NULL || service_link_find(link, id) != NULL) {
         log_ignored(link, "instance %llu was set up %s", (unsigned long long)id,
                     config == NULL ? "without a configuration" : "twice");
         return;
@@ -194,14 +194,14 @@ static void set_up(struct service_link *link, uint64_t id,
         link->instances[link->count++] = instance;
 }
 
-static int start(struct service_link *link, uint64_t id, Perfetto__Protos__DataSourceConfig *config,
-                 struct error *error)
+static int service_link_start(struct service_link *link, uint64_t id,
+                              Perfetto__Protos__DataSourceConfig *config, struct error *error)
 {
     struct error refusal;
     /* Old services set nothing up before the start. */
-    if (find(link, id) == NULL)
+    if (service_link_find(link, id) == NULL)
         set_up(link, id, config);
-    struct instance *instance = find(link, id);
+    struct instance *instance = service_link_find(link, id);
     if (instance == NULL || instance->state != INSTANCE_SET_UP) {
         log_ignored(link, "instance %llu was started %s", (unsigned long long)id,
                     instance != NULL ? "twice" : "without being set up");
@@ -222,7 +222,7 @@ static int start(struct service_link *link, uint64_t id, Perfetto__Protos__DataS
 
 static int stop(struct service_link *link, uint64_t id, struct error *error)
 {
-    struct instance *instance = find(link, id);
+    struct instance *instance = service_link_find(link, id);
     if (instance == NULL || instance->state == INSTANCE_STOPS) {
         log_ignored(link, "instance %llu was stopped %s", (unsigned long long)id,
                     instance != NULL ? "twice" : "without being set up");
@@ -235,7 +235,7 @@ static int stop(struct service_link *link, uint64_t id, struct error *error)
     return 0;
 }
 
-static void flush(struct service_link *link, uint64_t id)
+static void service_link_flush(struct service_link *link, uint64_t id)
 {
     if (link->flush_count == LINK_FLUSHES_MAX) {
         log_ignored(link, "flush %llu came while %d wait", (unsigned long long)id,
@@ -251,7 +251,7 @@ restart_sequences(struct service_link *link,
                   const Perfetto__Protos__GetAsyncCommandResponse__ClearIncrementalState *command)
 {
     for (size_t i = 0; i < command->n_data_source_ids; i++) {
-        struct instance *instance = find(link, command->data_source_ids[i]);
+        struct instance *instance = service_link_find(link, command->data_source_ids[i]);
         if (instance != NULL)
             instance_restart_sequence(instance);
     }
@@ -288,12 +288,12 @@ static int obey(struct service_link *link, const Command *command, struct tracin
                command->setup_data_source->config);
         return 0;
     case PERFETTO__PROTOS__GET_ASYNC_COMMAND_RESPONSE__CMD_START_DATA_SOURCE:
-        return start(link, command->start_data_source->new_instance_id,
-                     command->start_data_source->config, error);
+        return service_link_start(link, command->start_data_source->new_instance_id,
+                                  command->start_data_source->config, error);
     case PERFETTO__PROTOS__GET_ASYNC_COMMAND_RESPONSE__CMD_STOP_DATA_SOURCE:
         return stop(link, command->stop_data_source->instance_id, error);
     case PERFETTO__PROTOS__GET_ASYNC_COMMAND_RESPONSE__CMD_FLUSH:
-        flush(link, command->flush->request_id);
+        service_link_flush(link, command->flush->request_id);
         return 0;
     case PERFETTO__PROTOS__GET_ASYNC_COMMAND_RESPONSE__CMD_CLEAR_INCREMENTAL_STATE:
         restart_sequences(link, command->clear_incremental_state);
@@ -334,7 +334,7 @@ static int register_sources(struct service_link *link, struct error *error)
         descriptor.has_handles_incremental_state_clear = true;
         descriptor.handles_incremental_state_clear = true;
         request.data_source_descriptor = &descriptor;
-        code = call(link, "RegisterDataSource", &request.base, error);
+        code = service_link_call(link, "RegisterDataSource", &request.base, error);
     }
     return code;
 }

@@ -154,8 +154,8 @@ static unsigned choose_layout(const struct shared_buffer *buffer, size_t wanted)
 }
 
 /* Take a free chunk of a page that may have become free of chunks meanwhile, or full. */
-static bool take(struct shared_buffer *buffer, uint32_t page, unsigned layout,
-                 struct shared_chunk *chunk)
+static bool shared_buffer_take(struct shared_buffer *buffer, uint32_t page, unsigned layout,
+                               struct shared_chunk *chunk)
 {
     _Atomic uint32_t *word = word_of(buffer, page);
     uint32_t before = atomic_load_explicit(word, memory_order_acquire);
@@ -192,7 +192,7 @@ bool shared_buffer_acquire(struct shared_buffer *buffer, size_t wanted, struct s
         if (word == 0 && empty == UINT32_MAX)
             empty = page;
         else if (word != 0 && free_chunk(word) >= 0 && layout_of(word) == layout &&
-                 take(buffer, page, layout, chunk))
+                 shared_buffer_take(buffer, page, layout, chunk))
             return true;
         else if (word != 0 && free_chunk(word) >= 0 && other == UINT32_MAX)
             other = page;
@@ -200,10 +200,10 @@ bool shared_buffer_acquire(struct shared_buffer *buffer, size_t wanted, struct s
         if (layout == CHUNK_LAYOUT_1 && empty != UINT32_MAX)
             break;
     }
-    if (empty != UINT32_MAX && take(buffer, empty, layout, chunk))
+    if (empty != UINT32_MAX && shared_buffer_take(buffer, empty, layout, chunk))
         return true;
     /* A chunk of another size: the packet gets more or fewer fragments. */
-    return other != UINT32_MAX && take(buffer, other, layout, chunk);
+    return other != UINT32_MAX && shared_buffer_take(buffer, other, layout, chunk);
 }
 
 /* Change the state of a chunk. A page without used chunks loses its layout. Return false if the

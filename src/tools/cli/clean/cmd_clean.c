@@ -107,8 +107,8 @@ static void count_file(void *context, int fd, const char *name, const struct sta
         remnant->written = status->st_mtime;
 }
 
-static void add(struct remnants *remnants, const char *path, int fd, bool is_cache,
-                const struct request *request)
+static void clean_add(struct remnants *remnants, const char *path, int fd, bool is_cache,
+                      const struct request *request)
 {
     struct remnant remnant = {.path = xstrdup(path), .is_cache = is_cache};
     struct stat status;
@@ -143,7 +143,7 @@ static void find_profiles(struct remnants *remnants, const struct request *reque
         if (fd < 0)
             continue;
         snprintf(path, sizeof(path), "%.3800s/%s", place, entry->d_name);
-        add(remnants, path, fd, false, request);
+        clean_add(remnants, path, fd, false, request);
         close(fd);
     }
     if (directory != NULL)
@@ -159,7 +159,7 @@ static void find_cache(struct remnants *remnants, const struct request *request)
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     ssize_t length = readlink(link, path, sizeof(path) - 1);
     path[length > 0 ? length : 0] = '\0';
-    add(remnants, path, fd, true, request);
+    clean_add(remnants, path, fd, true, request);
     close(fd);
 }
 

@@ -91,7 +91,7 @@ struct request {
     const char *trace;
 };
 
-static bool complain(int code, const struct error *error)
+static bool check_complain(int code, const struct error *error)
 {
     if (code < 0)
         verb_fail(error);
@@ -102,14 +102,14 @@ static bool complain(int code, const struct error *error)
 static bool take_budget(void *member, const char *name, const char *value)
 {
     struct error error = {0};
-    return complain(budgets_add(member, name, value, 0, &error), &error);
+    return check_complain(budgets_add(member, name, value, 0, &error), &error);
 }
 
 static bool take_suppression(void *member, const char *name, const char *value)
 {
     (void)name;
     struct error error = {0};
-    return complain(budgets_suppress(member, value, 0, &error), &error);
+    return check_complain(budgets_suppress(member, value, 0, &error), &error);
 }
 
 static bool take_budgets_file(void *member, const char *name, const char *value)
@@ -119,7 +119,7 @@ static bool take_budgets_file(void *member, const char *name, const char *value)
     struct error error = {0};
     request->budgets_path = value;
     wait_notice_announce_input(value);
-    return complain(budgets_read(&request->budgets, value, &error), &error);
+    return check_complain(budgets_read(&request->budgets, value, &error), &error);
 }
 
 /* Parse the name of a file to write. In a shell a variable that is not set leaves none. */
@@ -271,7 +271,7 @@ static int exit_code_of(const struct request *request, const struct budget_repor
     return undecided && request->undecided == UNDECIDED_REPORTED ? EXIT_UNDECIDABLE : EXIT_HOLDS;
 }
 
-static int print(const struct request *request, const struct check_page *page)
+static int check_print(const struct request *request, const struct check_page *page)
 {
     /* The command owns standard output; scripts that ask for JSON expect it there. */
     FILE *out = request->command != NULL && !request->json ? stderr : stdout;
@@ -380,8 +380,8 @@ static void close_baseline(struct baseline *baseline)
     baseline_file_clear(&baseline->file);
 }
 
-static int judge(struct request *request, struct compare_source *source, struct baseline *baseline,
-                 struct check_page *page)
+static int check_judge(struct request *request, struct compare_source *source,
+                       struct baseline *baseline, struct check_page *page)
 {
     struct budget_report report = {0};
     bool only_profiled = request->only_profiled || request->choice.pid != 0;
@@ -421,7 +421,7 @@ static int judge(struct request *request, struct compare_source *source, struct 
         code = xmalloc_code(budgets_check(&request->budgets, &subject,
                                           baseline->is_missing ? NULL : &before, &report));
     page->report = &report;
-    code = code == 0 ? print(request, page) : EXIT_UNDECIDABLE;
+    code = code == 0 ? check_print(request, page) : EXIT_UNDECIDABLE;
     folding_clear(&page->folding);
     folding_clear(&folding);
     budget_report_clear(&report);
@@ -429,7 +429,7 @@ static int judge(struct request *request, struct compare_source *source, struct 
 }
 
 /* Check a trace, or the directory that the command's profile was written to. */
-static int check(struct request *request, const char *trace)
+static int check_trace(struct request *request, const char *trace)
 {
     struct compare_source source = {0};
     struct baseline baseline = {0};
@@ -444,7 +444,7 @@ static int check(struct request *request, const char *trace)
         };
         if (baseline.is_missing && needs_baseline(&request->budgets))
             fputs("heap_profile: there is no baseline yet: growth is not judged\n", stderr);
-        code = judge(request, &source, &baseline, &page);
+        code = check_judge(request, &source, &baseline, &page);
     }
     if (source.profile == NULL && request->command == NULL && trace != NULL) {
         if (baseline_file_is(trace))
@@ -480,7 +480,7 @@ static int check_command(struct request *request)
     if (code < 0)
         verb_fail(&error);
     else if (outcome.result.started)
-        result = check(request, outcome.output.directory);
+        result = check_trace(request, outcome.output.directory);
     if (!outcome.result.started && outcome.result.exec_errno == 0)
         return EXIT_UNDECIDABLE;
     /* A failed command has not exercised the budgets fully: its exit code wins. */
@@ -496,7 +496,8 @@ int cmd_check(int argc, char **argv)
     request.config.sampling_interval_bytes = 1;
     int code = parse_arguments(argc, argv, &request);
     if (code < 0)
-        code = request.command != NULL ? check_command(&request) : check(&request, request.trace);
+        code = request.command != NULL ? check_command(&request)
+                                       : check_trace(&request, request.trace);
     budgets_clear(&request.budgets);
     heap_config_clear(&request.config);
     return code;

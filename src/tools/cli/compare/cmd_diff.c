@@ -151,7 +151,7 @@ static int write_pprof(const char *path, const struct compare_source sources[2],
     return code;
 }
 
-static int print(const struct request *request, const struct compare_source sources[2])
+static int diff_print(const struct request *request, const struct compare_source sources[2])
 {
     struct diff_side before = {sources[0].profile, sources[0].dumps, sources[0].dump_count};
     struct diff_side after = {sources[1].profile, sources[1].dumps, sources[1].dump_count};
@@ -199,7 +199,7 @@ int cmd_diff(int argc, char **argv)
         bool whole_stacks = request.json || request.compare.stacks;
         if (open_sources(argv + optind, argc - optind, sources, &request, &error) == 0 &&
             compare_sources_check_size(sources, whole_stacks, &error) == 0)
-            code = print(&request, sources);
+            code = diff_print(&request, sources);
         else
             code = verb_fail(&error);
     }

@@ -244,7 +244,8 @@ static int open_sources(char *const *arguments, int count, struct compare_source
     return code;
 }
 
-static int print(const struct request *request, const struct leaks *leaks, struct error *error)
+static int leaks_print(const struct request *request, const struct leaks *leaks,
+                       struct error *error)
 {
     if (request->json)
         leaks_print_json(leaks, stdout);
@@ -293,7 +294,7 @@ static int find_leaks(const struct request *request, struct compare_source sourc
     else if (request->directory != NULL)
         code = write_files(request, before, &sources[1], error);
     if (code == 0)
-        code = print(request, &leaks, error);
+        code = leaks_print(request, &leaks, error);
     leaks_clear(&leaks);
     return code;
 }

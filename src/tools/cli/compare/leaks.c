@@ -9,8 +9,8 @@
 #include "util/id_map.h"
 #include "util/xmalloc.h"
 
-static void describe(const struct leaks *leaks, const struct diff_pair *pair,
-                     struct leaks_heap *heap)
+static void leaks_describe(const struct leaks *leaks, const struct diff_pair *pair,
+                           struct leaks_heap *heap)
 {
     bool late = pair->after_count > 0;
     const struct export_dump *dumps = late ? pair->after : pair->before;
@@ -54,7 +54,7 @@ bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
 /* --- trends --- */
 
 /* Measure all rows of a heap by its later dump, and judge which grow. */
-static void judge(const struct leaks *leaks, struct leaks_heap *heap)
+static void leaks_judge(const struct leaks *leaks, struct leaks_heap *heap)
 {
     const struct diff_pair *pair = heap->pair;
     heap->turnovers = xcalloc(pair->row_count + 1, sizeof(*heap->turnovers));
@@ -199,7 +199,7 @@ static void take_pair(struct leaks *leaks, struct numbering *numbering,
                       const struct diff_pair *pair)
 {
     struct leaks_heap heap = {0};
-    describe(leaks, pair, &heap);
+    leaks_describe(leaks, pair, &heap);
     if (leaks->before != NULL && pair->process_missing) {
         take_unpaired(leaks, numbering, &heap);
         return;
@@ -209,7 +209,7 @@ static void take_pair(struct leaks *leaks, struct numbering *numbering,
     *at = heap;
     xmalloc_code(growth_list_make(pair, &leaks->options->growth, false, &at->grown));
     xmalloc_code(growth_list_make(pair, &leaks->options->growth, true, &at->shrunk));
-    judge(leaks, at);
+    leaks_judge(leaks, at);
     rank_entries(leaks, at);
 }
 

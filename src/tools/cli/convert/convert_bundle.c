@@ -327,7 +327,7 @@ static int make_bundle(struct request *request, const char *path, struct outcome
     return result;
 }
 
-static int run(struct request *request)
+static int convert_bundle_run(struct request *request)
 {
     char path[PATH_MAX];
     struct outcome outcome = {0};
@@ -359,7 +359,7 @@ static int take_arguments(struct request *request, int argc, char **argv)
     }
     request->trace = argv[optind];
     request->out = argv[optind + 1];
-    return run(request);
+    return convert_bundle_run(request);
 }
 
 int convert_bundle(int argc, char **argv)

@@ -135,7 +135,7 @@ static int write_json(const char *path, const struct deobfuscate_report *report)
 
 /* --- the work --- */
 
-static int run(struct request *request)
+static int convert_deobfuscate_run(struct request *request)
 {
     char path[PATH_MAX];
     struct trace_names names = {0};
@@ -196,7 +196,7 @@ int convert_deobfuscate(int argc, char **argv)
     } else if (code < 0) {
         request.trace = argc > optind ? argv[optind] : NULL;
         request.out = argc > optind + 1 ? argv[optind + 1] : NULL;
-        code = run(&request);
+        code = convert_deobfuscate_run(&request);
     }
     deobfuscate_maps_clear(&request.maps);
     return code;

@@ -186,8 +186,8 @@ static int check_numbers(const struct profile *profile, const struct output_ppro
 
 /* --- the conversion --- */
 
-static int check(const struct profile *profile, const char *path, const struct output_pprof *choice,
-                 struct error *error)
+static int convert_profile_check(const struct profile *profile, const char *path,
+                                 const struct output_pprof *choice, struct error *error)
 {
     struct error found = {0};
     if (profile->heap_count == 0)
@@ -223,7 +223,7 @@ static int write_files(struct request *request)
         files = profile == NULL ? error.code : 0;
     }
     if (files == 0)
-        files = check(profile, path, &request->choice, &error);
+        files = convert_profile_check(profile, path, &request->choice, &error);
     if (files == 0)
         files = fd = request->directory == NULL ? output_make_temporary(made, &error)
                                                 : safe_directory_make(directory, &error);

@@ -218,7 +218,7 @@ static const struct option_entry options[] = {
 };
 
 /* Run a conversion. argv[0] is the verb. Return the exit code. */
-static int run(int argc, char **argv, const struct stack_conversion *conversion)
+static int convert_stacks_run(int argc, char **argv, const struct stack_conversion *conversion)
 {
     struct choice choice = {.view = EXPORT_SPACE};
     choice.reading.filter = &choice.filter;
@@ -261,7 +261,7 @@ int convert_collapsed(int argc, char **argv)
 {
     static const struct stack_conversion conversion = {
         .help = collapsed_help, .has_view = true, .write = write_collapsed};
-    return run(argc, argv, &conversion);
+    return convert_stacks_run(argc, argv, &conversion);
 }
 
 /* --- Speedscope --- */
@@ -286,7 +286,7 @@ int convert_speedscope(int argc, char **argv)
 {
     static const struct stack_conversion conversion = {
         .help = speedscope_help, .largest_first = true, .write = write_speedscope};
-    return run(argc, argv, &conversion);
+    return convert_stacks_run(argc, argv, &conversion);
 }
 
 /* --- flame graphs --- */
@@ -320,5 +320,5 @@ int convert_flamegraph(int argc, char **argv)
                                                        .shares_callers = true,
                                                        .check = saved_page_check,
                                                        .write = write_page};
-    return run(argc, argv, &conversion);
+    return convert_stacks_run(argc, argv, &conversion);
 }

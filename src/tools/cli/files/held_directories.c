@@ -17,7 +17,8 @@
 #define NAME "heap_profile"
 #define DESCRIPTORS_MAX 4096u
 
-static void add(struct held_directories *held, pid_t pid, int descriptors, const char *name)
+static void held_directories_add(struct held_directories *held, pid_t pid, int descriptors,
+                                 const char *name)
 {
     struct stat status;
     char path[PATH_MAX];
@@ -41,7 +42,7 @@ static void add_all_of(struct held_directories *held, pid_t pid)
     for (size_t i = 0;
          directory != NULL && i < DESCRIPTORS_MAX && (entry = readdir(directory)) != NULL; i++)
         if (isdigit((unsigned char)entry->d_name[0]))
-            add(held, pid, dirfd(directory), entry->d_name);
+            held_directories_add(held, pid, dirfd(directory), entry->d_name);
     if (directory != NULL)
         closedir(directory);
 }

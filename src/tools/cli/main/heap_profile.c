@@ -71,7 +71,7 @@ static void print_help(FILE *out)
 }
 
 /* Report that there is no such verb. Return the exit code. */
-static int refuse(const char *name)
+static int heap_profile_refuse(const char *name)
 {
     const char *nearest = conversion_of_others(name);
     if (nearest == NULL)
@@ -97,7 +97,7 @@ static int run_verb(int argc, char **argv)
     const struct conversion *conversion = conversion_find(argv[1]);
     if (conversion != NULL)
         return conversion->run(argc - 1, argv + 1);
-    return argv[1][0] == '-' ? cmd_profile(argc, argv) : refuse(argv[1]);
+    return argv[1][0] == '-' ? cmd_profile(argc, argv) : heap_profile_refuse(argv[1]);
 }
 
 int main(int argc, char **argv)

@@ -24,8 +24,8 @@ static int most_live_first(const void *left, const void *right)
     return (a < b) - (a > b);
 }
 
-static struct diff *compare(const struct oom_death *death, const struct oom_heap *heap,
-                            bool with_before)
+static struct diff *oom_compare(const struct oom_death *death, const struct oom_heap *heap,
+                                bool with_before)
 {
     const struct export_dump before = {heap->heap, heap->before}, last = {heap->heap, heap->last};
     const struct diff_side early = {death->profile, &before, with_before ? 1 : 0};
@@ -51,10 +51,10 @@ static void list(const struct diff *diff, struct growth_list *list)
 
 static void describe_heap(const struct oom_death *death, struct oom_heap *heap)
 {
-    heap->held_diff = compare(death, heap, false);
+    heap->held_diff = oom_compare(death, heap, false);
     list(heap->held_diff, &heap->held);
     if (heap->before != NULL) {
-        heap->grown_diff = compare(death, heap, true);
+        heap->grown_diff = oom_compare(death, heap, true);
         list(heap->grown_diff, &heap->grown);
     }
 }

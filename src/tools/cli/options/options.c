@@ -103,7 +103,7 @@ static bool take_time(const char *option, const char *value, double bare_ms, voi
     return true;
 }
 
-static bool take(const struct option_entry *entry, const char *value, void *member)
+static bool options_take(const struct option_entry *entry, const char *value, void *member)
 {
     char option[64];
     snprintf(option, sizeof(option), "--%s", entry->name);
@@ -157,7 +157,7 @@ int options_parse(const struct verb_line *line, int argc, char **argv, void *req
             return VERB_DONE;
         }
         const struct option_entry *entry = &line->options[found - ENTRY_FIRST];
-        if (!take(entry, optarg, (char *)request + entry->offset))
+        if (!options_take(entry, optarg, (char *)request + entry->offset))
             return VERB_USAGE;
     }
     return -1;

@@ -66,7 +66,7 @@ int profile_options_explain_empty(const struct profile *profile, const char *pat
                      profile->warning[0] != '\0' ? ": " : "", profile->warning);
 }
 
-static bool take(uint64_t *dump, const char *value, bool or_all)
+static bool profile_options_take(uint64_t *dump, const char *value, bool or_all)
 {
     if (strcmp(value, "last") == 0 || strcmp(value, "final") == 0) {
         *dump = DUMP_LAST;
@@ -88,13 +88,13 @@ static bool take(uint64_t *dump, const char *value, bool or_all)
 bool take_dump(void *member, const char *name, const char *value)
 {
     (void)name;
-    return take(member, value, false);
+    return profile_options_take(member, value, false);
 }
 
 bool take_dump_or_all(void *member, const char *name, const char *value)
 {
     (void)name;
-    return take(member, value, true);
+    return profile_options_take(member, value, true);
 }
 
 bool take_filter(void *member, const char *name, const char *value)

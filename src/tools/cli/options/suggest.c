@@ -26,7 +26,7 @@ static size_t least(size_t a, size_t b)
 
 /* Return the number of letters to insert, delete, replace, or swap with their neighbour to turn one
  * word into the other: the optimal string alignment distance. SIZE_MAX: a word is too long. */
-static size_t distance(const char *a, const char *b)
+static size_t suggest_distance(const char *a, const char *b)
 {
     size_t rows[3][WORD_BYTES_MAX + 1];
     size_t a_length = strlen(a), b_length = strlen(b);
@@ -53,7 +53,7 @@ const char *suggest_nearest(const char *typed, const void *known, size_t count, 
     size_t length = strlen(typed), best = length / 3 + 1; /* one in three letters may be wrong */
     for (size_t i = 0; i < count && length > 1; i++) {
         const char *word = *(const char *const *)((const char *)known + i * stride);
-        size_t far = distance(typed, word);
+        size_t far = suggest_distance(typed, word);
         if (far <= best && far < length) {
             nearest = word;
             best = far - (far > 0); /* of equally near ones take the first */

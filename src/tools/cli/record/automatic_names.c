@@ -62,7 +62,7 @@ static bool close_file(struct output_file *file, bool whole)
 }
 
 /* Append `length` bytes of a file. The kernel copies them, or shares the blocks, if it can. */
-static bool append(int to, int from, off_t length)
+static bool automatic_names_append(int to, int from, off_t length)
 {
     off_t at = 0;
     char buffer[65536];
@@ -256,7 +256,7 @@ int automatic_names_next(const struct output *output, struct automatic_names *na
 static bool append_part(const struct output *output, int to, const char *name)
 {
     int from = open_part(output, name);
-    bool done = from >= 0 && append(to, from, length_of(from));
+    bool done = from >= 0 && automatic_names_append(to, from, length_of(from));
     if (from >= 0)
         close(from);
     return done;

@@ -180,7 +180,7 @@ static const struct option_entry options[] = {
     OPTIONS_END,
 };
 
-static int ask(int argc, char **argv, const struct verb_line *line, bool stop)
+static int stop_ask(int argc, char **argv, const struct verb_line *line, bool stop)
 {
     struct choice choice = {0};
     int code = options_parse(line, argc, argv, &choice);
@@ -201,11 +201,11 @@ static int ask(int argc, char **argv, const struct verb_line *line, bool stop)
 int cmd_snapshot(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile snapshot", snapshot_help, options, false};
-    return ask(argc, argv, &line, false);
+    return stop_ask(argc, argv, &line, false);
 }
 
 int cmd_stop(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile stop", stop_help, options, false};
-    return ask(argc, argv, &line, true);
+    return stop_ask(argc, argv, &line, true);
 }

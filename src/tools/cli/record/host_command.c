@@ -48,7 +48,7 @@ static void show_progress(const struct host_progress *progress)
                 (unsigned long long)progress->samples, (unsigned long long)progress->lost);
 }
 
-static void follow(void *context, const struct host_progress *progress)
+static void host_command_follow(void *context, const struct host_progress *progress)
 {
     const struct followers *followers = context;
     if (followers->terminal)
@@ -90,7 +90,7 @@ int host_command_run(const struct host_command *request, struct host_outcome *ou
         .follow_children = request->follow_children,
         .end_with_command = request->end_with_command,
         .outlived = request->finish.quiet ? NULL : tell_outlived,
-        .progress = followers.terminal || request->view ? follow : NULL,
+        .progress = followers.terminal || request->view ? host_command_follow : NULL,
         .progress_context = &followers,
     };
     if (request->view)

@@ -440,7 +440,7 @@ static void show_progress(const struct session_progress *progress)
             (unsigned long long)progress->samples, (unsigned long long)progress->lost);
 }
 
-static void follow(const struct session_progress *progress)
+static void record_session_follow(const struct session_progress *progress)
 {
     if (shows_progress)
         show_progress(progress);
@@ -482,8 +482,8 @@ static void tell_end(const struct session_run_result *result)
 
 /* Write the files that belong to the trace; without a trace discard the directory. Return 0, or a
  * negative errno after an error message. */
-static int finish(const struct record_session *session, const struct output *output,
-                  const struct session_run_result *result, bool wrote)
+static int record_session_finish(const struct record_session *session, const struct output *output,
+                                 const struct session_run_result *result, bool wrote)
 {
     struct error error = {0};
     int code = 0;
@@ -527,7 +527,7 @@ static int run(const struct record_session *session)
         .config = session->config,
         .follow_children = session->follow_children,
         .trace_fd = trace_fd,
-        .progress = shows_progress || session->view ? follow : NULL,
+        .progress = shows_progress || session->view ? record_session_follow : NULL,
         .ending = shows_progress ? tell_ending : NULL,
         .started = tell_started,
         .refused = tell_refused,
@@ -557,7 +557,7 @@ static int run(const struct record_session *session)
             output_discard(&output);
         return RECORD_SESSION_FAILED;
     }
-    int finished = finish(session, &output, &result, wrote);
+    int finished = record_session_finish(session, &output, &result, wrote);
     code = code < 0 ? code : finished;
     if (code < 0)
         return RECORD_SESSION_FAILED;

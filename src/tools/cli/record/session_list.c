@@ -51,7 +51,7 @@ struct asked {
 };
 
 /* Send the request over a connection (-1: make one). */
-static void begin(struct asked *asked, int fd)
+static void session_list_begin(struct asked *asked, int fd)
 {
     struct session_question *question = asked->question;
     struct ucred peer;
@@ -66,7 +66,7 @@ static void begin(struct asked *asked, int fd)
     asked->deadline_ms = clock_read_ms(CLOCK_MONOTONIC) + question->patience_ms;
 }
 
-static void finish(struct asked *asked)
+static void session_list_finish(struct asked *asked)
 {
     close(asked->fd);
     asked->fd = -1;
@@ -80,7 +80,7 @@ static bool await(struct asked *asked, struct pollfd *polled, size_t count)
         if (asked[i].fd >= 0 && asked[i].deadline_ms <= now_ms) {
             error_set(&asked[i].question->error, -EAGAIN,
                       "the profiler does not answer: is it stopped?");
-            finish(&asked[i]);
+            session_list_finish(&asked[i]);
         }
         polled[i] = (struct pollfd){.fd = asked[i].fd, .events = POLLIN};
         if (asked[i].fd >= 0)
@@ -94,13 +94,14 @@ static bool await(struct asked *asked, struct pollfd *polled, size_t count)
         if (polled[i].revents == 0)
             continue;
         asked[i].question->reply = daemon_receive(asked[i].fd, &asked[i].question->error);
-        finish(&asked[i]);
+        session_list_finish(&asked[i]);
     }
     return true;
 }
 
 /* Ask over the given connections (-1, or NULL: make them), which are closed. */
-static void ask(struct session_question *questions, size_t count, const int *connections)
+static void session_list_ask(struct session_question *questions, size_t count,
+                             const int *connections)
 {
     struct asked *asked = xcalloc(count + 1, sizeof(*asked));
     struct pollfd *polled = xcalloc(count + 1, sizeof(*polled));
@@ -108,7 +109,7 @@ static void ask(struct session_question *questions, size_t count, const int *con
         questions[i].reply = NULL;
         questions[i].error = (struct error){0};
         asked[i].question = &questions[i];
-        begin(&asked[i], connections != NULL ? connections[i] : -1);
+        session_list_begin(&asked[i], connections != NULL ? connections[i] : -1);
     }
     while (await(asked, polled, count))
         continue;
@@ -118,7 +119,7 @@ static void ask(struct session_question *questions, size_t count, const int *con
 
 void session_servers_ask(struct session_question *questions, size_t count)
 {
-    ask(questions, count, NULL);
+    session_list_ask(questions, count, NULL);
 }
 
 /* --- finding --- */
@@ -151,7 +152,7 @@ static bool is_absent(int code)
 }
 
 /* Connect to a server and append it. Return false if nobody listens there. */
-static bool append(struct finding *finding, struct session_server *server)
+static bool session_list_append(struct finding *finding, struct session_server *server)
 {
     struct session_list *list = finding->list;
     struct ucred peer = {.uid = server->owner};
@@ -192,7 +193,7 @@ static bool visit(void *context, pid_t pid, uid_t owner, const char *socket)
         return true;
     }
     strcpy(server.path, socket);
-    return append(finding, &server);
+    return session_list_append(finding, &server);
 }
 
 /* --- what a server says --- */
@@ -232,7 +233,7 @@ static void correct(const struct session_server *server, Heapprofd__ControlStatu
 }
 
 /* Take a server's answer. Return false if it has ended, or is not the one that was meant. */
-static bool take(struct session_server *server, struct session_question *question)
+static bool session_list_take(struct session_server *server, struct session_question *question)
 {
     server->reply = question->reply;
     if (question->error.code != 0)
@@ -257,10 +258,10 @@ static void ask_for_status(struct session_list *list, const int *connections)
     for (size_t i = 0; i < list->count; i++)
         questions[i] = (struct session_question){
             .server = &list->servers[i], .request = &request, .patience_ms = STATUS_PATIENCE_MS};
-    ask(questions, list->count, connections);
+    session_list_ask(questions, list->count, connections);
     for (size_t i = 0; i < list->count; i++) {
         struct session_server server = list->servers[i];
-        if (take(&server, &questions[i]))
+        if (session_list_take(&server, &questions[i]))
             list->servers[kept++] = server;
         else
             heapprofd__control_reply__free_unpacked(server.reply, NULL);
@@ -286,7 +287,7 @@ void session_list_read(struct session_list *list)
         if (!run_directory_candidate(n, directory))
             continue;
         snprintf(server.path, sizeof(server.path), "%s/%s", directory, RUN_DIRECTORY_SOCKET);
-        append(&finding, &server);
+        session_list_append(&finding, &server);
     }
     session_directory_visit(visit, &finding);
     ask_for_status(list, finding.connections);

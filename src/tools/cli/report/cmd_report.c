@@ -156,7 +156,8 @@ static int print_report(const char *argument, const struct request *request)
     return verb_end_output("report", result != 0 ? VERB_FAILED : VERB_DONE);
 }
 
-static int complain(const struct request *request, int argument_count, char *const *arguments)
+static int report_complain(const struct request *request, int argument_count,
+                           char *const *arguments)
 {
     if (request->report.rss && request->filter.count > 0) {
         fputs("heap_profile: --rss is about all that the process has: it takes no --focus, "
@@ -197,7 +198,7 @@ int cmd_report(int argc, char **argv)
     if (request.report.top == TOP_NOT_GIVEN)
         request.report.top = request.json ? 0 : TOP_ROWS;
     if (code < 0)
-        code = complain(&request, argc - optind, argv + optind);
+        code = report_complain(&request, argc - optind, argv + optind);
     if (code < 0 && request.perfetto.wanted)
         code = perfetto_ui_show(&request.perfetto, argv[optind]);
     else if (code < 0)

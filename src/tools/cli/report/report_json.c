@@ -495,7 +495,8 @@ static struct ranked *choose_samples(const struct profile_dump *dump, enum expor
 }
 
 /* Return whether each sample of the dump grows or turns over; malloc'd. */
-static struct turnover *judge(const struct profile *profile, const struct export_dump *dump)
+static struct turnover *report_json_judge(const struct profile *profile,
+                                          const struct export_dump *dump)
 {
     size_t count = dump->dump->sample_count;
     struct turnover *rows = xcalloc(count + 1, sizeof(*rows));
@@ -516,7 +517,7 @@ static void print_callsites(struct json_writer *json, struct printing *printing,
         choose_samples(dump, printing->options->view, printing->options->top, &count);
     const struct export_dump judged = {heap, dump};
     struct turnover *turnovers =
-        printing->options->lifetimes ? judge(printing->stacks.profile, &judged) : NULL;
+        printing->options->lifetimes ? report_json_judge(printing->stacks.profile, &judged) : NULL;
     json_array(json, "callsites");
     for (size_t i = 0; i < count; i++) {
         struct rollup_values values = rollup_values_of(chosen[i].sample);

@@ -50,8 +50,8 @@ static bool is_packaged(const char *path)
     return false;
 }
 
-static void explain(const struct profile *profile, struct unnamed_module *module,
-                    const struct profile_frame *frame, uint8_t known)
+static void unnamed_frames_explain(const struct profile *profile, struct unnamed_module *module,
+                                   const struct profile_frame *frame, uint8_t known)
 {
     uint32_t kind = frame->kind;
     /* Its file was read: only that tells where functions start. */
@@ -105,8 +105,8 @@ static uint32_t module_of(struct collecting *at, struct intern_table *ids,
     if (added) {
         struct unnamed_module *module = &at->unnamed->items[at->unnamed->count++];
         *module = (struct unnamed_module){.path = path, .build_id = build_id};
-        explain(at->profile, module, frame,
-                reasons == NULL || mapping == NULL ? 0 : reasons[frame->mapping]);
+        unnamed_frames_explain(at->profile, module, frame,
+                               reasons == NULL || mapping == NULL ? 0 : reasons[frame->mapping]);
     }
     at->unnamed->items[id - 1].frames++;
     return (uint32_t)(id - 1);

@@ -89,7 +89,7 @@ void unwind_gap_finder_clear(struct unwind_gap_finder *finder)
     *finder = (struct unwind_gap_finder){0};
 }
 
-static void begin(struct unwind_gap_finder *finder, const struct profile *profile)
+static void unwind_gaps_begin(struct unwind_gap_finder *finder, const struct profile *profile)
 {
     if (finder->ends == NULL)
         finder->ends = find_ends(profile);
@@ -124,7 +124,7 @@ static void find_gaps(struct unwind_gap_finder *finder, const struct profile *pr
 {
     struct counts counts = {0};
     *gaps = (struct gaps){0};
-    begin(finder, profile);
+    unwind_gaps_begin(finder, profile);
     for (size_t i = 0; i < dump->sample_count; i++)
         count_sample(finder, dump->samples[i], &counts);
     gaps->items = xcalloc(counts.found + 1, sizeof(*gaps->items));

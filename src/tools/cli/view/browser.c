@@ -41,7 +41,7 @@ static bool write_file(const char *path, const char *address)
     return close(fd) == 0 && written;
 }
 
-static bool start(char *path)
+static bool browser_start(char *path)
 {
     char opener[] = "xdg-open", *chosen = getenv("BROWSER");
     char *const program = chosen != NULL && *chosen != '\0' ? chosen : opener;
@@ -75,7 +75,7 @@ void browser_open(struct browser *browser, const char *address)
     }
     close(fd);
     snprintf(path, sizeof(path), "%s" FILE_NAME, browser->directory);
-    if (!write_file(path, address) || !start(path))
+    if (!write_file(path, address) || !browser_start(path))
         fputs("heap_profile: no browser could be started; open the address yourself\n", stderr);
 }
 

@@ -120,8 +120,8 @@ static int choose(struct compare_source *source, const struct view_profiles *pro
     return compare_source_choose(source, &all, error);
 }
 
-static void keep(struct asked_dumps *asked, const struct profile_heap *heap,
-                 const struct profile_dump *dump, size_t *capacity)
+static void view_keep(struct asked_dumps *asked, const struct profile_heap *heap,
+                      const struct profile_dump *dump, size_t *capacity)
 {
     const struct export_dump one = {heap, dump};
     XARRAY_ADD(&asked->kept, &asked->kept_count, capacity, one);
@@ -135,13 +135,13 @@ static void keep_all(struct asked_dumps *asked, const struct view_profiles *prof
         for (size_t j = 0; j < profile->heap_count; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
             if (heap->dump_count > 0)
-                keep(asked, heap, &heap->dumps[heap->dump_count - 1], &capacity);
+                view_keep(asked, heap, &heap->dumps[heap->dump_count - 1], &capacity);
         }
     }
     for (size_t i = 0; i < asked->count; i++)
         for (size_t j = 0; j < asked->sources[i].dump_count; j++)
-            keep(asked, asked->sources[i].dumps[j].heap, asked->sources[i].dumps[j].dump,
-                 &capacity);
+            view_keep(asked, asked->sources[i].dumps[j].heap, asked->sources[i].dumps[j].dump,
+                      &capacity);
 }
 
 /* Find the dumps. Nothing is set if no argument names one. Return 0 or a negative errno. */
@@ -293,8 +293,8 @@ static void show(struct browser *browser, const struct request *request, const c
 }
 
 /* Start the server and the browser. */
-static int run(struct watched *watched, struct view_profiles *profiles, struct request *request,
-               struct error *error)
+static int view_run(struct watched *watched, struct view_profiles *profiles,
+                    struct request *request, struct error *error)
 {
     struct browser browser = {0};
     struct machine machine = {0};
@@ -365,7 +365,7 @@ static int add_profiles(struct request *request, struct watched *watched, char *
 }
 
 /* Return -1 to continue, else VERB_USAGE after a message. */
-static int complain(const struct request *request, int argument_count)
+static int view_complain(const struct request *request, int argument_count)
 {
     const char *message = NULL;
     if (request->port > UINT16_MAX)
@@ -392,7 +392,7 @@ int cmd_view(int argc, char **argv)
     struct error error = {0};
     int code = options_parse(&line, argc, argv, &request);
     if (code < 0)
-        code = complain(&request, argc - optind);
+        code = view_complain(&request, argc - optind);
     if (code >= 0)
         return code;
     if (request.perfetto.wanted)
@@ -407,7 +407,7 @@ int cmd_view(int argc, char **argv)
         view_profiles_free(profiles);
         free(profiles);
     } else if (profiles != NULL) {
-        code = run(&watched, profiles, &request, &error);
+        code = view_run(&watched, profiles, &request, &error);
     }
     asked_dumps_clear(&request.asked);
     watched_clear(&watched);

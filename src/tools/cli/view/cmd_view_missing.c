@@ -8,7 +8,7 @@
 #include "tools/cli/record/live_view.h"
 #include "tools/cli/view/perfetto_ui.h"
 
-static void explain(void)
+static void view_missing_explain(void)
 {
     fputs("heap_profile: this build has no view: it was made with -Dview=disabled. Build with "
           "libmicrohttpd and npm, or write a file for another viewer with traceconv speedscope\n",
@@ -19,7 +19,7 @@ int cmd_view(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    explain();
+    view_missing_explain();
     return VERB_FAILED;
 }
 
@@ -27,7 +27,7 @@ int perfetto_ui_show(const struct perfetto_ui_request *request, const char *argu
 {
     (void)request;
     (void)argument;
-    explain();
+    view_missing_explain();
     return VERB_FAILED;
 }
 
@@ -36,6 +36,6 @@ bool take_live_view(void *member, const char *name, const char *value)
     (void)member;
     (void)name;
     (void)value;
-    explain();
+    view_missing_explain();
     return false;
 }

@@ -156,7 +156,7 @@ static struct profile *await_dump(const char *path, pid_t pid, uint64_t since_ns
 
 /* --- the file --- */
 
-static int copy(int fd, FILE *out, struct error *error)
+static int machine_dump_copy(int fd, FILE *out, struct error *error)
 {
     char buffer[65536];
     ssize_t length;
@@ -175,7 +175,7 @@ static int copy_trace(const char *path, FILE *out, struct error *error)
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return error_set(error, -errno, "cannot open %s: %s", path, strerror(errno));
-    int code = copy(fd, out, error);
+    int code = machine_dump_copy(fd, out, error);
     close(fd);
     return code;
 }
@@ -193,7 +193,7 @@ static int write_dumps(const struct profile *profile, const struct export_dump *
                    ? pprof_write(profile, dumps[0].heap, dumps[0].dump, &pprof, fd, error)
                    : memory_infra_file_write(profile, dumps, count, &memory_infra, &file, error);
     if (code >= 0)
-        code = copy(fd, out, error);
+        code = machine_dump_copy(fd, out, error);
     close(fd);
     return code;
 }

@@ -30,7 +30,8 @@
 #define HEAD_BYTES 16384u
 #define TRACE_PACKET 1u
 
-static void append(char command[RECENT_COMMAND_BYTES], size_t *at, struct proto_span argument)
+static void machine_recent_append(char command[RECENT_COMMAND_BYTES], size_t *at,
+                                  struct proto_span argument)
 {
     if (*at >= RECENT_COMMAND_BYTES - 1)
         return;
@@ -47,7 +48,7 @@ static void take_tree(struct proto_span tree, char command[RECENT_COMMAND_BYTES]
             continue;
         while (proto_next(&field.span, &inner) > 0)
             if (inner.number == PB_PROCESS_TREE_PROCESS_CMDLINE && inner.type == PROTO_BYTES)
-                append(command, &at, inner.span);
+                machine_recent_append(command, &at, inner.span);
     }
 }
 
@@ -91,7 +92,7 @@ struct recents {
 };
 
 /* Add a directory if it has a profile. */
-static void add(struct recents *recents, const char *path)
+static void machine_recent_add(struct recents *recents, const char *path)
 {
     struct recent found;
     int fd = profile_directory_open(path, &found.directory);
@@ -116,7 +117,7 @@ static void scan(struct recents *recents, const char *place)
         names++;
         if (output_is_temporary_name(entry->d_name) &&
             snprintf(path, sizeof(path), "%s/%s", place, entry->d_name) < PATH_MAX)
-            add(recents, path);
+            machine_recent_add(recents, path);
     }
     recents->are_more |= entry != NULL;
     closedir(directory);
@@ -132,7 +133,7 @@ static void add_held(struct recents *recents, const struct held_directories *hel
             is_known = held->items[i].device == recents->items[j].directory.st_dev &&
                        held->items[i].inode == recents->items[j].directory.st_ino;
         if (!is_known)
-            add(recents, held->items[i].path);
+            machine_recent_add(recents, held->items[i].path);
     }
 }
 

@@ -17,8 +17,8 @@ int machine_recordings(void *context, const struct view_parameters *parameters, 
 }
 
 /* Parse the body and answer. */
-static int answer(recordings_answer *of_request, void *context, const char *body, FILE *out,
-                  struct error *error)
+static int machine_recordings_answer(recordings_answer *of_request, void *context, const char *body,
+                                     FILE *out, struct error *error)
 {
     struct machine *machine = context;
     struct json_document document;
@@ -33,40 +33,40 @@ int machine_start_recording(void *context, const struct view_parameters *paramet
                             const char *body, FILE *out, struct error *error)
 {
     (void)parameters;
-    return answer(recordings_start, context, body, out, error);
+    return machine_recordings_answer(recordings_start, context, body, out, error);
 }
 
 int machine_end_recording(void *context, const struct view_parameters *parameters, const char *body,
                           FILE *out, struct error *error)
 {
     (void)parameters;
-    return answer(recordings_finish, context, body, out, error);
+    return machine_recordings_answer(recordings_finish, context, body, out, error);
 }
 
 int machine_stop_session(void *context, const struct view_parameters *parameters, const char *body,
                          FILE *out, struct error *error)
 {
     (void)parameters;
-    return answer(recordings_stop_session, context, body, out, error);
+    return machine_recordings_answer(recordings_stop_session, context, body, out, error);
 }
 
 int machine_snapshot_session(void *context, const struct view_parameters *parameters,
                              const char *body, FILE *out, struct error *error)
 {
     (void)parameters;
-    return answer(recordings_snapshot_session, context, body, out, error);
+    return machine_recordings_answer(recordings_snapshot_session, context, body, out, error);
 }
 
 int machine_configure(void *context, const struct view_parameters *parameters, const char *body,
                       FILE *out, struct error *error)
 {
     (void)parameters;
-    return answer(recordings_configure, context, body, out, error);
+    return machine_recordings_answer(recordings_configure, context, body, out, error);
 }
 
 int machine_examine(void *context, const struct view_parameters *parameters, const char *body,
                     FILE *out, struct error *error)
 {
     (void)parameters;
-    return answer(recordings_examine, context, body, out, error);
+    return machine_recordings_answer(recordings_examine, context, body, out, error);
 }

@@ -65,7 +65,7 @@ const char *recording_directory(const struct recording *recording)
 /* --- the thread --- */
 
 /* Append to the tail. If it is full, drop its older half. */
-static void append(struct tail *tail, const char *bytes, size_t length)
+static void recording_append(struct tail *tail, const char *bytes, size_t length)
 {
     size_t room = sizeof(tail->bytes) - 1 - tail->length;
     if (length > room) {
@@ -90,7 +90,7 @@ static void read_output(struct recording *recording)
     ssize_t got = read(recording->reader, bytes, sizeof(bytes));
     if (got > 0) {
         pthread_mutex_lock(&recording->lock);
-        append(&recording->output, bytes, (size_t)got);
+        recording_append(&recording->output, bytes, (size_t)got);
         pthread_mutex_unlock(&recording->lock);
     } else if (got == 0) {
         close(recording->reader);
@@ -172,7 +172,7 @@ static bool is_over(const struct recording *recording, uint64_t *must_end_ms)
     return recording->must_end && now_ms - *must_end_ms > END_PATIENCE_MS;
 }
 
-static void follow(struct recording *recording)
+static void recording_follow(struct recording *recording)
 {
     struct dump_schedule schedule = {0};
     uint64_t must_end_ms = 0;
@@ -192,7 +192,7 @@ static void follow(struct recording *recording)
 }
 
 /* heap_profile is started here, because it ends with the thread that started it. */
-static void *run(void *context)
+static void *recording_run(void *context)
 {
     struct recording *recording = context;
     struct error failure = {0};
@@ -205,7 +205,7 @@ static void *run(void *context)
     pthread_cond_signal(&recording->is_started);
     pthread_mutex_unlock(&recording->lock);
     if (pid > 0)
-        follow(recording);
+        recording_follow(recording);
     if (recording->reader >= 0)
         close(recording->reader);
     return NULL;
@@ -266,7 +266,7 @@ static int start_thread(struct recording *recording, struct error *error)
     recording->reader = ends[0];
     recording->writer = ends[1];
     recording->start_ms = clock_read_ms(CLOCK_MONOTONIC);
-    int code = pthread_create(&recording->thread, NULL, run, recording);
+    int code = pthread_create(&recording->thread, NULL, recording_run, recording);
     if (code != 0) {
         close(ends[0]);
         close(ends[1]);

@@ -90,8 +90,9 @@ static int make_room(struct recordings *recordings, struct error *error)
     return 0;
 }
 
-static int add(struct recordings *recordings, const struct recording_arguments *arguments,
-               FILE *out, struct error *error)
+static int recordings_add(struct recordings *recordings,
+                          const struct recording_arguments *arguments, FILE *out,
+                          struct error *error)
 {
     int code = make_room(recordings, error);
     if (code < 0)
@@ -119,7 +120,7 @@ int recordings_start(struct recordings *recordings, const struct json_value *roo
     if (arguments.is_host && !recording_arguments_have_command(&arguments))
         return error_set(error, -EINVAL, "which command? It stands after --");
     pthread_mutex_lock(&recordings->lock);
-    code = add(recordings, &arguments, out, error);
+    code = recordings_add(recordings, &arguments, out, error);
     pthread_mutex_unlock(&recordings->lock);
     return code;
 }

@@ -48,7 +48,7 @@ void shown_refresh(struct shown *shown)
 
 /* Add a path that the page names. It leads to a file that can be read to its end: a pipe or a file
  * of /proc may never end. */
-static int add(struct watched *watched, const char *path, struct error *error)
+static int shown_add(struct watched *watched, const char *path, struct error *error)
 {
     char trace[PATH_MAX];
     struct stat status;
@@ -69,14 +69,14 @@ static int add(struct watched *watched, const char *path, struct error *error)
     return watched_add(watched, path, error);
 }
 
-static int fill(struct watched *next, const struct watched *before, const char *const *paths,
-                size_t count, struct error *error)
+static int shown_fill(struct watched *next, const struct watched *before, const char *const *paths,
+                      size_t count, struct error *error)
 {
     int code = 0;
     for (size_t i = 0; i < before->count && code == 0; i++)
         code = watched_add(next, before->paths[i], error);
     for (size_t i = 0; i < count && code == 0; i++)
-        code = add(next, paths[i], error);
+        code = shown_add(next, paths[i], error);
     return code;
 }
 
@@ -87,7 +87,7 @@ int shown_open(struct shown *shown, const char *const *paths, size_t count, bool
     struct watched next = {0};
     pthread_mutex_lock(&shown->lock);
     next.native = native != NULL ? *native : shown->watched.native;
-    int code = fill(&next, adds ? &shown->watched : &nothing, paths, count, error);
+    int code = shown_fill(&next, adds ? &shown->watched : &nothing, paths, count, error);
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&next, false, error);
     if (profiles != NULL) {
         watched_clear(&shown->watched);

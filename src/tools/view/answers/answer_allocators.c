@@ -23,7 +23,8 @@ struct reports {
     uint64_t *distances; /* by process: of the nearest one */
 };
 
-static uint64_t distance(const struct reports *reports, const struct profile_reported *row)
+static uint64_t answer_allocators_distance(const struct reports *reports,
+                                           const struct profile_reported *row)
 {
     return row->boottime_ns > reports->moment ? row->boottime_ns - reports->moment
                                               : reports->moment - row->boottime_ns;
@@ -45,10 +46,11 @@ static void find_nearest(struct reports *reports)
         bool added;
         uint64_t id = xmalloc_id(intern_bytes(&reports->names, key, sizeof(key), &added));
         reports->count += added;
-        if (added || distance(reports, row) < distance(reports, reports->nearest[id - 1]))
+        if (added || answer_allocators_distance(reports, row) <
+                         answer_allocators_distance(reports, reports->nearest[id - 1]))
             reports->nearest[id - 1] = row;
-        if (distance(reports, row) < reports->distances[row->process])
-            reports->distances[row->process] = distance(reports, row);
+        if (answer_allocators_distance(reports, row) < reports->distances[row->process])
+            reports->distances[row->process] = answer_allocators_distance(reports, row);
     }
 }
 
@@ -72,7 +74,7 @@ static void write_answer(const struct reports *reports, FILE *out)
     json_array(&json, "row");
     for (size_t i = 0; i < reports->count; i++) {
         const struct profile_reported *row = reports->nearest[i];
-        uint64_t away = distance(reports, row);
+        uint64_t away = answer_allocators_distance(reports, row);
         if (away <= NEAR_NS || away == reports->distances[row->process])
             write_row(&json, row);
     }

@@ -229,7 +229,7 @@ int export_json(struct view_profiles *profiles, const struct view_parameters *pa
 #define COPY_BYTES 65536
 
 /* Copy a file from its beginning. Return 0 or a negative errno. */
-static int copy(int fd, FILE *out)
+static int answer_export_copy(int fd, FILE *out)
 {
     char buffer[COPY_BYTES];
     ssize_t length;
@@ -252,7 +252,7 @@ static int open_pprof(struct error *error)
 /* Copy the pprof file to `out`, unless writing it has failed with `code`, and close it. */
 static int close_pprof(int fd, int code, FILE *out, struct error *error)
 {
-    if (code == 0 && (code = copy(fd, out)) < 0)
+    if (code == 0 && (code = answer_export_copy(fd, out)) < 0)
         error_set(error, code, "cannot read the pprof file back: %s", strerror(-code));
     close(fd);
     return code;

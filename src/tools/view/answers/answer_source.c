@@ -176,8 +176,10 @@ static int write_answer(const struct source *source, uint32_t line, FILE *out)
 
 /* --- */
 
-static int answer(struct view_profiles *profiles, const struct view_selection *selection,
-                  const struct view_parameters *parameters, FILE *out, struct error *error)
+static int answer_source_answer(struct view_profiles *profiles,
+                                const struct view_selection *selection,
+                                const struct view_parameters *parameters, FILE *out,
+                                struct error *error)
 {
     const char *named = view_parameter(parameters, "function");
     struct function_names names;
@@ -205,7 +207,7 @@ int answer_source(struct view_profiles *profiles, const struct view_parameters *
     struct view_selection selection;
     int code = view_selection_parse(&selection, profiles, parameters, error);
     if (code == 0)
-        code = answer(profiles, &selection, parameters, out, error);
+        code = answer_source_answer(profiles, &selection, parameters, out, error);
     view_selection_clear(&selection);
     return code;
 }

@@ -110,7 +110,7 @@ static struct steps steps_of(const struct maker *maker, const struct group *grou
 }
 
 /* Collect the next stack nodes of a group in `scratch`. Return their number. */
-static size_t step(struct maker *maker, const struct group *group)
+static size_t flame_step(struct maker *maker, const struct group *group)
 {
     size_t count = 0;
     for (size_t i = group->first; i < group->first + group->count; i++) {
@@ -162,7 +162,7 @@ static int compare_groups(const void *a, const void *b)
 static void expand(struct maker *maker, const struct group *group)
 {
     maker->child_count = 0;
-    place_members(maker, group, step(maker, group));
+    place_members(maker, group, flame_step(maker, group));
     for (size_t i = 0; i < maker->child_count; i++)
         maker->child_of[maker->children[i].function] = 0;
     if (maker->child_count > 1)
@@ -215,8 +215,8 @@ static struct bounds narrowed(const struct bounds *bounds, const struct flame_re
 }
 
 /* Expand what is wide enough. Return 0, or -E2BIG if that is too much. */
-static int fill(struct maker *maker, const struct group *root, const struct bounds *bounds,
-                struct graph *graph)
+static int flame_fill(struct maker *maker, const struct group *root, const struct bounds *bounds,
+                      struct graph *graph)
 {
     const double least = bounds->least * root->width;
     struct flame *flame = graph->flame;
@@ -289,7 +289,7 @@ static int begin_with_function(struct maker *maker, struct group *root)
 }
 
 /* Begin above the outermost functions, or below those that allocate. */
-static int begin(struct maker *maker, struct group *root)
+static int flame_begin(struct maker *maker, struct group *root)
 {
     const struct flame_request *request = maker->request;
     const uint32_t all = (uint32_t)request->tree->count;
@@ -407,11 +407,11 @@ int flame_make(const struct flame_request *request, struct flame *flame)
     make_tables(&maker);
     do {
         struct group root;
-        code = begin(&maker, &root);
+        code = flame_begin(&maker, &root);
         if (code == 0)
             code = follow_path(&maker, &root);
         if (code == 0)
-            code = fill(&maker, &root, &bounds, &graph);
+            code = flame_fill(&maker, &root, &bounds, &graph);
         bounds = narrowed(&bounds, request);
     } while (code == -E2BIG);
     if (code == 0)

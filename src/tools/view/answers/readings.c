@@ -135,8 +135,8 @@ static void add_snapshots(struct readings *readings, const struct view_snapshot 
         };
 }
 
-static void gather(struct readings *readings, const struct profile *profile, size_t process,
-                   const struct view_snapshots *snapshots)
+static void readings_gather(struct readings *readings, const struct profile *profile,
+                            size_t process, const struct view_snapshots *snapshots)
 {
     const struct profile_process *of = &profile->processes[process];
     size_t first = 0, end = snapshots->count;
@@ -220,7 +220,7 @@ void view_readings_write(struct json_writer *json, const struct profile *profile
                          const struct view_snapshots *snapshots, size_t most)
 {
     struct readings readings;
-    gather(&readings, profile, process, snapshots);
+    readings_gather(&readings, profile, process, snapshots);
     json_object(json, "memory");
     json_unsigned(json, "all", readings.count);
     thin_out(&readings, most);

@@ -198,7 +198,7 @@ static uint32_t count_parts(const struct view_only *only, const struct profile_s
 }
 
 /* Return a sample with some of the parts of another. */
-static struct profile_sample *divide(struct maker *maker, const struct profile_sample *sample)
+static struct profile_sample *part_divide(struct maker *maker, const struct profile_sample *sample)
 {
     struct profile_sample *some = &maker->part->samples[maker->sample_count++];
     struct profile_part *parts = &maker->part->parts[maker->part_count];
@@ -229,7 +229,7 @@ static const struct profile_sample *part_of(struct maker *maker,
     if (sample->part_count == 0)
         return has_part(only, &without_part) ? sample : NULL;
     uint32_t count = count_parts(only, sample);
-    return count == 0 ? NULL : count == sample->part_count ? sample : divide(maker, sample);
+    return count == 0 ? NULL : count == sample->part_count ? sample : part_divide(maker, sample);
 }
 
 /* Count what a part leaves of a sample as left out: all of it, if `kept` is NULL. */

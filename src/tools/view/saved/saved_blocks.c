@@ -59,7 +59,8 @@ void saved_block_begin(struct saved_block *block)
     json_object(&block->json, NULL);
 }
 
-static void describe(struct saved_block *block, const char *name, const char *type, size_t count)
+static void saved_blocks_describe(struct saved_block *block, const char *name, const char *type,
+                                  size_t count)
 {
     if (!block->has_column)
         json_array(&block->json, "columns");
@@ -74,7 +75,7 @@ static void describe(struct saved_block *block, const char *name, const char *ty
 void saved_block_numbers(struct saved_block *block, const char *name, const uint32_t *values,
                          size_t count)
 {
-    describe(block, name, "d32", count);
+    saved_blocks_describe(block, name, "d32", count);
     for (unsigned shift = 0; shift < 32; shift += 8)
         for (size_t i = 0; i < count; i++)
             putc_unlocked((values[i] - (i == 0 ? 0 : values[i - 1])) >> shift & 0xff, block->data);
@@ -83,14 +84,14 @@ void saved_block_numbers(struct saved_block *block, const char *name, const uint
 void saved_block_doubles(struct saved_block *block, const char *name, const double *values,
                          size_t count)
 {
-    describe(block, name, "f64", count);
+    saved_blocks_describe(block, name, "f64", count);
     for (size_t byte = 0; byte < sizeof(double); byte++)
         for (size_t i = 0; i < count; i++)
             putc_unlocked(((const unsigned char *)&values[i])[byte], block->data);
 }
 
 /* Return header and columns as one text; malloc'd. */
-static char *join(const struct saved_block *block, size_t *length)
+static char *saved_blocks_join(const struct saved_block *block, size_t *length)
 {
     const uint32_t head_bytes = (uint32_t)block->head_bytes;
     *length = sizeof(head_bytes) + block->head_bytes + block->data_bytes;
@@ -109,7 +110,7 @@ void saved_block_end(struct saved_block *block, struct saved_blocks *blocks, con
     json_end_object(&block->json);
     xclose_memstream(block->head);
     xclose_memstream(block->data);
-    char *all = join(block, &length);
+    char *all = saved_blocks_join(block, &length);
     saved_blocks_add(blocks, name, all, length);
     free(all);
     free(block->head_text);

@@ -232,7 +232,7 @@ static enum MHD_Result send_preflight(const struct perfetto *perfetto,
 }
 
 /* Other sites cannot read the sentence: it has no Access-Control-Allow-Origin. */
-static enum MHD_Result refuse(struct MHD_Connection *connection, enum perfetto_answer why)
+static enum MHD_Result perfetto_refuse(struct MHD_Connection *connection, enum perfetto_answer why)
 {
     static const struct header headers[] = {{"Content-Type", "text/plain"},
                                             {"Allow", "GET, HEAD, OPTIONS"}};
@@ -285,7 +285,7 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
         *state = &perfetto->file;
     if (answer == PERFETTO_PREFLIGHT)
         return send_preflight(perfetto, connection);
-    return answer == PERFETTO_FILE ? result : refuse(connection, answer);
+    return answer == PERFETTO_FILE ? result : perfetto_refuse(connection, answer);
 }
 
 static void end_request(void *context, struct MHD_Connection *connection, void **state,
@@ -346,7 +346,7 @@ static int explain_taken(const struct perfetto *perfetto, struct error *error)
                      PERFETTO_PORT, owner.words, perfetto->ui.address);
 }
 
-static int start(struct perfetto *perfetto, struct error *error)
+static int perfetto_start(struct perfetto *perfetto, struct error *error)
 {
     uint16_t port;
     int fd = view_listen_on_port(PERFETTO_PORT, &port, error);
@@ -374,7 +374,7 @@ static int replace(struct perfetto *perfetto, const char *path, struct MHD_Respo
     int code = access_begin(&access, PERFETTO_PORT);
     if (code < 0)
         return error_set(error, code, "no random token: %s", strerror(-code));
-    if (perfetto->daemon == NULL && (code = start(perfetto, error)) < 0)
+    if (perfetto->daemon == NULL && (code = perfetto_start(perfetto, error)) < 0)
         return code;
     if (perfetto->file != NULL)
         MHD_destroy_response(perfetto->file);

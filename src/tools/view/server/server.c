@@ -256,8 +256,8 @@ static int write_answer(struct view_server *server, const struct page *page,
                                    error);
 }
 
-static enum MHD_Result answer(struct view_server *server, struct MHD_Connection *connection,
-                              const struct page *page, const char *body)
+static enum MHD_Result server_answer(struct view_server *server, struct MHD_Connection *connection,
+                                     const struct page *page, const char *body)
 {
     struct question question = {.body = body};
     struct error error = {0};
@@ -290,7 +290,7 @@ static enum MHD_Result send_asset(struct MHD_Connection *connection, const struc
 
 /* --- requests --- */
 
-static enum MHD_Result refuse(struct MHD_Connection *connection, enum access_answer why)
+static enum MHD_Result server_refuse(struct MHD_Connection *connection, enum access_answer why)
 {
     static const char *const words[] = {
         [ACCESS_WRONG_TOKEN] =
@@ -368,7 +368,7 @@ static enum MHD_Result route(struct view_server *server, struct MHD_Connection *
     if (strcmp(page.method, gets ? "GET" : method) != 0)
         return send_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
                           "this address takes another method");
-    return answer(server, connection, &page, received->body != NULL ? received->body : "");
+    return server_answer(server, connection, &page, received->body != NULL ? received->body : "");
 }
 
 /* Headers that say whom a request is for, who asks, and where it ends: two of one row may
@@ -399,8 +399,9 @@ static bool is_ambiguous(struct MHD_Connection *connection)
     return false;
 }
 
-static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *connection,
-                             const char *url, const char *method, const struct received *received)
+static enum MHD_Result server_judge(struct view_server *server, struct MHD_Connection *connection,
+                                    const char *url, const char *method,
+                                    const struct received *received)
 {
     const char *path = NULL;
     const struct access_request request = {
@@ -413,7 +414,7 @@ static enum MHD_Result judge(struct view_server *server, struct MHD_Connection *
         return MHD_NO; /* closes the connection */
     enum access_answer judged = access_judge(&server->access, &request, &path);
     if (judged != ACCESS_GRANTED)
-        return refuse(connection, judged);
+        return server_refuse(connection, judged);
     if (received->is_too_long)
         return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE,
                           "the body of the request is too long");
@@ -439,7 +440,7 @@ static enum MHD_Result take_request(void *context, struct MHD_Connection *connec
         *upload_bytes = 0;
         return MHD_YES;
     }
-    return judge(context, connection, url, method, *state);
+    return server_judge(context, connection, url, method, *state);
 }
 
 /* --- */
@@ -461,8 +462,8 @@ static void remove_socket(void)
         unlink(socket_without_memory);
 }
 
-static int start(struct view_server *server, const struct view_server_options *options,
-                 struct error *error)
+static int server_start(struct view_server *server, const struct view_server_options *options,
+                        struct error *error)
 {
     uint16_t port = 0;
     int fd = options->socket_path != NULL ? view_listen_on_path(options->socket_path, error)
@@ -539,7 +540,7 @@ struct view_server *view_server_start(struct view_profiles *profiles,
     pthread_mutex_init(&server->profiles_lock, NULL);
     pthread_mutex_init(&server->sql_lock, NULL);
     perfetto_begin(&server->perfetto, &perfetto_ui_usual);
-    if (start(server, options, error) < 0) {
+    if (server_start(server, options, error) < 0) {
         view_server_stop(server);
         return NULL;
     }

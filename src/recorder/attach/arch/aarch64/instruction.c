@@ -15,7 +15,7 @@
 #define PACM 0xd50324ffu /* makes the next signature depend on the pc */
 
 /* Return the field of `bits` bits from bit `low` on, with its sign, in bytes of instructions. */
-static uint64_t distance(uint32_t word, unsigned low, unsigned bits)
+static uint64_t instruction_distance(uint32_t word, unsigned low, unsigned bits)
 {
     uint64_t value = (uint64_t)word << (64 - low - bits);
     return (uint64_t)((int64_t)value >> (64 - bits)) * INSTRUCTION_BYTES;
@@ -24,13 +24,14 @@ static uint64_t distance(uint32_t word, unsigned low, unsigned bits)
 /* Return the target of adr, or of adrp, which counts pages of 4 KiB. */
 static uint64_t address_target(uint32_t word, uint64_t address)
 {
-    uint64_t bytes = distance(word, 5, 19) | (word >> 29 & 3);
+    uint64_t bytes = instruction_distance(word, 5, 19) | (word >> 29 & 3);
     return (word >> 31) != 0 ? (address & ~UINT64_C(4095)) + (bytes << 12) : address + bytes;
 }
 
 static struct instruction decode_literal(uint32_t word, uint64_t address)
 {
-    struct instruction instruction = {INSTRUCTION_LOAD, word, address + distance(word, 5, 19)};
+    struct instruction instruction = {INSTRUCTION_LOAD, word,
+                                      address + instruction_distance(word, 5, 19)};
     bool is_vector = (word >> 26 & 1) != 0, has_size_3 = word >> 30 == 3;
     if (has_size_3)
         instruction.kind = is_vector ? INSTRUCTION_UNKNOWN : INSTRUCTION_PREFETCH;
@@ -45,13 +46,13 @@ static struct instruction decode_branch(uint32_t word, uint64_t address)
     struct instruction instruction = {INSTRUCTION_UNKNOWN, word, 0};
     if ((word & 0x7c000000) == 0x14000000) {
         instruction.kind = word >> 31 != 0 ? INSTRUCTION_CALL : INSTRUCTION_JUMP;
-        instruction.target = address + distance(word, 0, 26);
+        instruction.target = address + instruction_distance(word, 0, 26);
     } else if ((word & 0xff000000) == 0x54000000 || (word & 0x7e000000) == 0x34000000) {
         instruction.kind = INSTRUCTION_CONDITION;
-        instruction.target = address + distance(word, 5, 19);
+        instruction.target = address + instruction_distance(word, 5, 19);
     } else if ((word & 0x7e000000) == 0x36000000) {
         instruction.kind = INSTRUCTION_CONDITION;
-        instruction.target = address + distance(word, 5, 14);
+        instruction.target = address + instruction_distance(word, 5, 14);
     } else if ((word & 0xfe1f0000) == 0xd61f0000) {
         unsigned operation = word >> 21 & 15;
         if (operation == 2 || (operation & 7) == 0)

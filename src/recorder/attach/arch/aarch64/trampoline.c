@@ -61,7 +61,7 @@ static uint32_t jump(uint64_t from, uint64_t to)
     return JUMP | ((uint32_t)((int64_t)(to - from) / 4) & 0x3ffffff);
 }
 
-static void put(struct builder *builder, uint32_t word)
+static void trampoline_put(struct builder *builder, uint32_t word)
 {
     struct trampoline *trampoline = builder->trampoline;
     if (trampoline->code_bytes + sizeof(word) > sizeof(trampoline->code)) {
@@ -75,11 +75,11 @@ static void put(struct builder *builder, uint32_t word)
 /* Put a value into a register: movz and movk. */
 static void put_value(struct builder *builder, unsigned number, uint64_t value)
 {
-    put(builder, 0xd2800000 | (uint32_t)(value & 0xffff) << 5 | number);
+    trampoline_put(builder, 0xd2800000 | (uint32_t)(value & 0xffff) << 5 | number);
     for (unsigned half = 1; half < 4; half++) {
         uint32_t part = (uint32_t)(value >> 16 * half) & 0xffff;
         if (part != 0)
-            put(builder, 0xf2800000 | half << 21 | part << 5 | number);
+            trampoline_put(builder, 0xf2800000 | half << 21 | part << 5 | number);
     }
 }
 
@@ -87,12 +87,12 @@ static void put_jump(struct builder *builder, uint64_t to)
 {
     uint64_t from = builder->trampoline->site.trampoline + builder->trampoline->code_bytes;
     if (reaches(from, to)) {
-        put(builder, jump(from, to));
+        trampoline_put(builder, jump(from, to));
         return;
     }
     builder->uses_scratch = true;
     put_value(builder, builder->scratch, to);
-    put(builder, RETURN | builder->scratch << 5);
+    trampoline_put(builder, RETURN | builder->scratch << 5);
 }
 
 /* --- moving one instruction --- */
@@ -108,7 +108,7 @@ static void put_condition(struct builder *builder, const struct instruction *ins
     }
     uint8_t *code = builder->trampoline->code;
     size_t at = builder->trampoline->code_bytes;
-    put(builder, word);
+    trampoline_put(builder, word);
     put_jump(builder, instruction->target);
     if (builder->is_full)
         return;
@@ -129,7 +129,7 @@ static void put_load(struct builder *builder, const struct instruction *instruct
     unsigned address = is_vector ? builder->scratch : to;
     builder->uses_scratch |= is_vector;
     put_value(builder, address, instruction->target);
-    put(builder, (is_vector ? vector : general)[size] | address << 5 | to);
+    trampoline_put(builder, (is_vector ? vector : general)[size] | address << 5 | to);
 }
 
 static bool move(struct builder *builder, const struct instruction *instruction, const char **why)
@@ -137,7 +137,7 @@ static bool move(struct builder *builder, const struct instruction *instruction,
     switch (instruction->kind) {
     case INSTRUCTION_PLAIN:
     case INSTRUCTION_LEAVE:
-        put(builder, instruction->word);
+        trampoline_put(builder, instruction->word);
         break;
     case INSTRUCTION_ADDRESS:
         put_value(builder, instruction_register(instruction->word), instruction->target);
@@ -146,7 +146,7 @@ static bool move(struct builder *builder, const struct instruction *instruction,
         put_load(builder, instruction);
         break;
     case INSTRUCTION_PREFETCH:
-        put(builder, NOP);
+        trampoline_put(builder, NOP);
         break;
     case INSTRUCTION_JUMP:
         put_jump(builder, instruction->target);

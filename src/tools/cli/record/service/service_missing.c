@@ -7,7 +7,7 @@
 #include "tools/cli/record/record_session.h"
 #include "tools/cli/record/service/service_session.h"
 
-static void explain(void)
+static void service_missing_explain(void)
 {
     fputs("heap_profile: this build cannot speak to a tracing service: it was made with "
           "-Dtracing=disabled. Record without --service, or use a build with tracing\n",
@@ -30,7 +30,7 @@ bool take_detach(void *member, const char *name, const char *value)
 int service_session_run(const struct service_session *session)
 {
     (void)session;
-    explain();
+    service_missing_explain();
     return RECORD_SESSION_FAILED;
 }
 
@@ -38,6 +38,6 @@ int cmd_trigger(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
-    explain();
+    service_missing_explain();
     return VERB_FAILED;
 }

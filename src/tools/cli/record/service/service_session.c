@@ -269,7 +269,7 @@ static int collect(struct service_run *run, struct error *error)
     return code;
 }
 
-static int start(struct service_run *run, struct error *error)
+static int service_session_start(struct service_run *run, struct error *error)
 {
     int code = service_check_sources(&run->consumer, &run->config, error);
     if (code == 0)
@@ -297,7 +297,7 @@ static int record(struct service_run *run, struct error *error)
     run->socket = tracing_socket_choose(TRACING_CONSUMER_PORT, NULL);
     int code = consumer_open(&run->consumer, &run->socket, &run->user, error);
     if (code == 0)
-        code = session->attach_key != NULL ? attach(run, error) : start(run, error);
+        code = session->attach_key != NULL ? attach(run, error) : service_session_start(run, error);
     if (code == 0 && session->detach_key != NULL)
         return consumer_detach(&run->consumer, session->detach_key, error);
     if (code == 0) {
@@ -378,7 +378,7 @@ static int finish_trace(const struct service_run *run, bool has_heaps)
     return judge_profiled(run, profiled, &error);
 }
 
-static int finish(struct service_run *run)
+static int service_session_finish(struct service_run *run)
 {
     const struct service_session *session = run->session;
     if (run->takes_snapshots) {
@@ -407,7 +407,7 @@ static int finish_failed(struct service_run *run, const struct error *error)
     run->failed = true;
     service_tell_failed(error, wrote_trace(run));
     if (run->recorded && wrote_trace(run))
-        finish(run);
+        service_session_finish(run);
     else if (run->trace_fd >= 0)
         discard_empty(run);
     return RECORD_SESSION_FAILED;
@@ -443,7 +443,7 @@ int service_session_run(const struct service_session *session)
             session->detach_key, &run.config,
             session->trace_path == NULL && run.trace_fd >= 0 ? run.output.trace : NULL);
     else
-        exit_code = finish(&run);
+        exit_code = service_session_finish(&run);
     if (run.trace_fd >= 0)
         close(run.trace_fd);
     if (run.config.fields != NULL)

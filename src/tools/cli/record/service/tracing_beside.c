@@ -80,8 +80,8 @@ static int take_ours(const struct proto_buffer *ours, const char *path, struct h
 }
 
 /* Divide a configuration: the heap profile's part for us, the rest for the service. */
-static int divide(struct session_config *session, const char *path, struct heap_config *config,
-                  struct error *error)
+static int tracing_beside_divide(struct session_config *session, const char *path,
+                                 struct heap_config *config, struct error *error)
 {
     struct proto_buffer ours = {0}, others = {0};
     put_part(&ours, session, true);
@@ -97,7 +97,7 @@ static int divide(struct session_config *session, const char *path, struct heap_
     return code;
 }
 
-static int check(const struct session_config *config, struct error *error)
+static int tracing_beside_check(const struct session_config *config, struct error *error)
 {
     if (config->fields->n_data_sources == 0)
         return error_set(error, -EINVAL,
@@ -152,9 +152,9 @@ static int read_config(struct session_config *session, const char *path, struct 
                    : session_config_read_binary(session, bytes, length, &problem);
     free(bytes);
     if (code == 0 && session_config_has_heaps(session))
-        code = divide(session, path, config, &problem);
+        code = tracing_beside_divide(session, path, config, &problem);
     if (code == 0)
-        code = check(session, &problem);
+        code = tracing_beside_check(session, &problem);
     for (size_t i = 0; code == 0 && i < session->fields->n_data_sources; i++)
         leave_to_service(&config->timeline, session->fields->data_sources[i]->config);
     return code < 0 ? error_set(error, code, "%s: %s", path, problem.message) : 0;
@@ -253,8 +253,8 @@ static int collect(struct tracing_beside *beside, struct error *error)
 }
 
 /* Append what was collected, if anything was. Return 0 or a negative errno with a message. */
-static int append(const struct tracing_beside *beside, const char *trace_path,
-                  struct trace_appended *appended, struct error *error)
+static int tracing_beside_append(const struct tracing_beside *beside, const char *trace_path,
+                                 struct trace_appended *appended, struct error *error)
 {
     char path[32];
     struct stat status;
@@ -284,7 +284,7 @@ void tracing_beside_finish(struct tracing_beside *beside, const char *trace_path
     beside->user.interrupts = user_has_no_patience;
     beside->user.context = beside;
     int code = collect(beside, &error);
-    int result = append(beside, trace_path, &appended, &problem);
+    int result = tracing_beside_append(beside, trace_path, &appended, &problem);
     if (code < 0)
         format_printf(stderr,
                       "heap_profile: %s; the heap profile is whole, but %s the other data sources "
