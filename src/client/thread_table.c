@@ -32,7 +32,7 @@ void thread_table_open(void)
 }
 
 /* Return a free place, or the place of a thread whose slot was taken over. */
-static struct attached_thread *take_place(uint64_t key)
+static struct attached_thread *thread_table_take_place(uint64_t key)
 {
     struct attached_thread *thread = &threads[thread_table_place(key)];
     for (unsigned i = 0; i < THREAD_TABLE_PROBES; i++, thread++) {
@@ -48,7 +48,7 @@ static struct attached_thread *take_place(uint64_t key)
 
 bool thread_table_enter(struct ring_thread *slot)
 {
-    struct attached_thread *thread = take_place(thread_table_own_key());
+    struct attached_thread *thread = thread_table_take_place(thread_table_own_key());
     if (thread == NULL)
         return false;
     store_relaxed(&owners[slot - client.threads], thread);

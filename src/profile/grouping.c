@@ -20,8 +20,8 @@ struct grouping_builder {
     struct builder_rows outer, inner;
 };
 
-static struct grouping_row row_of(enum grouping_key key, uint32_t callsite,
-                                  const struct profile_part *part)
+static struct grouping_row grouping_row_of(enum grouping_key key, uint32_t callsite,
+                                           const struct profile_part *part)
 {
     struct grouping_row row = {.callsite = PROFILE_NONE};
     if (key == GROUPING_BACKTRACE)
@@ -34,8 +34,8 @@ static struct grouping_row row_of(enum grouping_key key, uint32_t callsite,
 }
 
 /* Return the index of the group's row with the same key. SIZE_MAX: no memory. */
-static size_t find_row(struct builder_rows *rows, size_t *count, const struct grouping_row *like,
-                       size_t group)
+static size_t grouping_find_row(struct builder_rows *rows, size_t *count,
+                                const struct grouping_row *like, size_t group)
 {
     /* Equal labels of a profile are the same pointer, except "" of a sample without parts. */
     const char *label = like->label != NULL && *like->label == '\0' ? "" : like->label;
@@ -57,15 +57,15 @@ static int add_part(struct grouping_builder *builder, uint32_t callsite,
                     const struct profile_part *part, const struct rollup_values *values)
 {
     struct grouping *grouping = builder->grouping;
-    struct grouping_row like = row_of(builder->keys[0], callsite, part);
-    size_t outer = find_row(&builder->outer, &grouping->outer_count, &like, 0);
+    struct grouping_row like = grouping_row_of(builder->keys[0], callsite, part);
+    size_t outer = grouping_find_row(&builder->outer, &grouping->outer_count, &like, 0);
     if (outer == SIZE_MAX)
         return -ENOMEM;
     rollup_values_add(&builder->outer.rows[outer].values, values);
     if (builder->keys[1] == GROUPING_NONE)
         return 0;
-    like = row_of(builder->keys[1], callsite, part);
-    size_t inner = find_row(&builder->inner, &grouping->inner_count, &like, outer);
+    like = grouping_row_of(builder->keys[1], callsite, part);
+    size_t inner = grouping_find_row(&builder->inner, &grouping->inner_count, &like, outer);
     if (inner == SIZE_MAX)
         return -ENOMEM;
     rollup_values_add(&builder->inner.rows[inner].values, values);

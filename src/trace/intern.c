@@ -46,7 +46,7 @@ static struct intern_entry *find_slot(const struct intern_table *table, uint64_t
     }
 }
 
-static bool make_room(struct intern_table *table)
+static bool intern_make_room(struct intern_table *table)
 {
     if (table->count == UINT32_MAX)
         return false;
@@ -71,7 +71,7 @@ static bool make_room(struct intern_table *table)
 uint64_t intern_bytes(struct intern_table *table, const void *bytes, size_t length, bool *added)
 {
     *added = false;
-    if (!make_room(table))
+    if (!intern_make_room(table))
         return 0;
     XXH128_hash_t hash = XXH3_128bits_withSeed(bytes, length, keyed_hash_key.left);
     struct intern_entry *entry = find_slot(table, hash.high64, (uint32_t)hash.low64);

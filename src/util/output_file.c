@@ -205,7 +205,7 @@ static int rename_beside(struct output_file *file)
     return code;
 }
 
-static int take_place(struct output_file *file)
+static int output_file_take_place(struct output_file *file)
 {
     if (file->has_mode)
         keep_permissions(file);
@@ -237,7 +237,7 @@ static int open_regular(struct output_file *file, int directory, unsigned flags,
     file->is_new = (flags & OUTPUT_FILE_NEW) != 0;
     if ((flags & OUTPUT_FILE_AT_ONCE) == 0)
         return 0;
-    int code = file->beside[0] != '\0' ? take_place(file) : 0;
+    int code = file->beside[0] != '\0' ? output_file_take_place(file) : 0;
     file->directory = -1;
     if (code < 0) {
         close(file->fd);
@@ -362,7 +362,7 @@ int output_file_close(struct output_file *file, int result, struct error *error)
     if (file->stream != NULL && (fflush(file->stream) != 0 || ferror(file->stream)))
         code = errno != 0 ? -errno : -EIO;
     if (code == 0 && result >= 0 && file->directory >= 0)
-        code = take_place(file);
+        code = output_file_take_place(file);
     if ((file->stream != NULL ? fclose(file->stream) : close(file->fd)) != 0 && code == 0)
         code = -errno;
     remove_beside(file);

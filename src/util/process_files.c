@@ -176,7 +176,7 @@ int process_auxiliary_read(pid_t pid, uint64_t type, uint64_t *value)
     return got < 0 ? (int)got : 0;
 }
 
-static void take_line(const char *line, struct process_status *status)
+static void process_files_take_line(const char *line, struct process_status *status)
 {
 #define NUMBER(name, member, base)                                                                 \
     {                                                                                              \
@@ -242,7 +242,7 @@ int process_status_read(pid_t pid, struct process_status *status)
     bool any = false;
     while (getline(&line, &size, file) > 0) {
         any = true;
-        take_line(line, status);
+        process_files_take_line(line, status);
     }
     free(line);
     fclose(file);

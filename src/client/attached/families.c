@@ -76,7 +76,7 @@ static uint64_t real_of(unsigned number)
     return load_relaxed(&heapprofd_attach_params.families.real[number]);
 }
 
-static const struct extended_row *row_of(unsigned number)
+static const struct extended_row *families_row_of(unsigned number)
 {
     uint64_t kind = heapprofd_attach_params.families.families[number / FAMILY_FUNCTIONS].kind;
     unsigned count;
@@ -113,7 +113,7 @@ static uint64_t call_and_count(unsigned number, uint32_t heap, const uint64_t *a
                                struct attached_thread *thread,
                                const struct unwind_registers *caller)
 {
-    const struct extended_row *row = row_of(number);
+    const struct extended_row *row = families_row_of(number);
     size_t bytes = extended_requested_bytes(row, arguments);
     const void *block = extended_resized_block(row, arguments);
     bool freed = note_free(heap, block);
@@ -131,7 +131,7 @@ struct extended_verdict family_call(unsigned number, const uint64_t *arguments,
                                     const struct unwind_registers *caller)
 {
     struct extended_verdict verdict = {.jump = real_of(number)};
-    const struct extended_row *row = row_of(number);
+    const struct extended_row *row = families_row_of(number);
     uint32_t heap = heap_of(number);
     if (row->kind == EXTENDED_RELEASE) {
         note_free(heap, (const void *)arguments[row->block]);

@@ -47,7 +47,7 @@ void heap_lines_forget(void)
 }
 
 /* Take a line for the slot in the heap, and keep its number. Return NULL if none is free. */
-static struct ring_thread *take_line(uint32_t slot, uint32_t id, uint32_t *number)
+static struct ring_thread *heap_session_take_line(uint32_t slot, uint32_t id, uint32_t *number)
 {
     uint32_t used = load_relaxed(&client.control->heap_lines_used);
     do {
@@ -72,8 +72,8 @@ struct ring_thread *heap_line_get(struct ring_thread *thread, uint32_t id)
 #ifndef HEAPPROFD_ATTACHED
     heap_line_numbers = line_numbers[slot];
 #endif
-    struct ring_thread *line =
-        likely(*number != 0) ? &client.heap_lines[*number - 1] : take_line(slot, id, number);
+    struct ring_thread *line = likely(*number != 0) ? &client.heap_lines[*number - 1]
+                                                    : heap_session_take_line(slot, id, number);
     if (heaps[id].is_python)
         store_relaxed(&client_own_cell()->python, line);
     return line;

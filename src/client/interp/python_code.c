@@ -16,7 +16,7 @@ struct text {
     uint32_t width;
 };
 
-static struct text text_of(const struct python_memory *memory, uintptr_t object)
+static struct text python_code_text_of(const struct python_memory *memory, uintptr_t object)
 {
     uint8_t room[40];
     const uint8_t *head = python_view(memory, object, room, sizeof(room));
@@ -116,8 +116,8 @@ static bool read_function(const struct python_memory *memory, uintptr_t code,
     uintptr_t table = python_word(view, layout->code_table);
     const uint8_t *head = python_view(memory, table, head_room, sizeof(head_room));
     *function = (struct function){
-        .name = text_of(memory, qualified),
-        .file = text_of(memory, python_word(view, layout->code_file)),
+        .name = python_code_text_of(memory, qualified),
+        .file = python_code_text_of(memory, python_word(view, layout->code_file)),
         .table = table + PYTHON_BYTES_DATA,
         .first_line = python_half(view, layout->code_first_line),
     };

@@ -172,7 +172,7 @@ static struct module *revive(const struct module *candidate, uint32_t count)
 }
 
 /* Take a free place of the table. Return NULL if the table is full. */
-static struct module *take_place(void)
+static struct module *module_take_place(void)
 {
     for (uint32_t i = 0; i < MODULES_MAX; i++) {
         uint32_t used = load_relaxed(&modules_used), state = MODULE_FREE;
@@ -192,7 +192,7 @@ static const struct module *module_add(struct module *candidate)
     struct module *known = revive(candidate, load_acquire(&modules_used));
     if (known != NULL)
         return known;
-    struct module *module = take_place();
+    struct module *module = module_take_place();
     if (module == NULL) {
         store_relaxed(&is_full, true);
         return NULL;

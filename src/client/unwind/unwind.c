@@ -287,8 +287,8 @@ static int walk_without_cfi(struct walk *walk, const struct module *module, bool
                                                                       : stop;
 }
 
-static enum cfi_result find_row(const struct module *module, uintptr_t pc, struct cfi_copy *copy,
-                                struct cfi_row *row)
+static enum cfi_result unwind_find_row(const struct module *module, uintptr_t pc,
+                                       struct cfi_copy *copy, struct cfi_row *row)
 {
     struct cfi_source source = {.low = module->cfi_low,
                                 .high = module->cfi_high,
@@ -407,11 +407,11 @@ static int walk_module(struct walk *walk, const struct module *module, struct cf
     struct cfi_row row;
     uint32_t rule;
     uintptr_t address = walk->frame.address;
-    enum cfi_result found = find_row(module, address - ARCH_CALL_BYTES, copy, &row);
+    enum cfi_result found = unwind_find_row(module, address - ARCH_CALL_BYTES, copy, &row);
     /* No call precedes the address, but a function begins there: it was put on the
      * stack by hand, for example by makecontext below its first frame. */
     if (found == CFI_NONE && !walk->interrupted) {
-        found = find_row(module, address, copy, &row);
+        found = unwind_find_row(module, address, copy, &row);
         if (found == CFI_FOUND && !row.signal_frame) {
             walk_write(walk, address);
             return UNWIND_OUTERMOST;

@@ -22,7 +22,7 @@ void cost_control_begin(struct cost_control *control, uint64_t now_ms)
 
 /* Return the part of a bound that is used. A comparison with NAN is false, so an unknown cost is
  * none. */
-static double part_of(double used, double bound)
+static double cost_control_part_of(double used, double bound)
 {
     return bound > 0 && used > 0 ? used / bound : 0;
 }
@@ -30,8 +30,8 @@ static double part_of(double used, double bound)
 enum cost_verdict cost_control_step(struct cost_control *control, const struct cost_seen *seen,
                                     uint64_t now_ms)
 {
-    double cpu = part_of(seen->cpu_share, seen->cpu_bound);
-    double memory = part_of((double)seen->memory_bytes, (double)seen->memory_bound);
+    double cpu = cost_control_part_of(seen->cpu_share, seen->cpu_bound);
+    double memory = cost_control_part_of((double)seen->memory_bytes, (double)seen->memory_bound);
     bool is_emergency = (cpu > EMERGENCY && seen->cpu_share > EMERGENCY_CPU) || memory > EMERGENCY;
     if (now_ms < control->changed_ms + (is_emergency ? COST_EMERGENCY_MS : COST_PAUSE_MS))
         return COST_FINE;

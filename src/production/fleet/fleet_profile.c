@@ -288,8 +288,9 @@ static void subtract(struct fleet_sums *from, const struct fleet_sums *less)
 #undef SUBTRACT
 }
 
-static int add_row(struct heap_figures *figures, uint32_t callsite, const struct fleet_sums *sums,
-                   const struct scale *scale, bool per_process)
+static int fleet_profile_add_row(struct heap_figures *figures, uint32_t callsite,
+                                 const struct fleet_sums *sums, const struct scale *scale,
+                                 bool per_process)
 {
     struct profile_sample *sample = heap_figures_sample(figures, callsite);
     if (sample == NULL)
@@ -323,12 +324,12 @@ static int add_rows(struct reading *reading, struct heap_of_name *heap, bool is_
         if (callsite == PROFILE_NONE && builder->error == 0)
             callsite = marker(builder, HEAP_FIGURES_NO_STACK, PROFILE_NONE);
         subtract(&heap->rest, &row->sums);
-        code = add_row(figures, callsite, &row->sums, scale, per_process);
+        code = fleet_profile_add_row(figures, callsite, &row->sums, scale, per_process);
     }
     /* Only beyond the limit: Float32 sums differ in their last digits. */
     if (code == 0 && reading->row_count == FLEET_STACKS_MAX)
-        code = add_row(figures, marker(builder, OTHER_STACKS, PROFILE_NONE), &heap->rest, scale,
-                       per_process);
+        code = fleet_profile_add_row(figures, marker(builder, OTHER_STACKS, PROFILE_NONE),
+                                     &heap->rest, scale, per_process);
     return code;
 }
 

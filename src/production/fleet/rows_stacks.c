@@ -97,7 +97,7 @@ static void hash_frame(XXH3_state_t *state, const struct profile *profile,
         XXH3_64bits_update(state, &frame->rel_pc, sizeof(frame->rel_pc));
 }
 
-static const char *name_of(const struct profile_frame *frame)
+static const char *rows_stacks_name_of(const struct profile_frame *frame)
 {
     return *frame->linkage_name != '\0' ? frame->linkage_name : frame->name;
 }
@@ -108,7 +108,7 @@ static void put_symbol(struct fleet_rows *rows, const struct profile *profile, s
                        uint32_t count)
 {
     const struct profile_frame *frame = &profile->frames[rows->frames[first]];
-    if (*name_of(frame) == '\0')
+    if (*rows_stacks_name_of(frame) == '\0')
         return;
     const char *build_id = build_id_of(profile, frame);
     uint64_t key = XXH3_64bits_withSeed(build_id, strlen(build_id), frame->rel_pc);
@@ -120,7 +120,7 @@ static void put_symbol(struct fleet_rows *rows, const struct profile *profile, s
     put_u8(&body->bytes, frame->line != 0 ? FLEET_SYMBOL_LINE : FLEET_SYMBOL_NAME);
     proto_put_varint(&body->bytes, count);
     for (uint32_t i = 0; i < count; i++)
-        put_text(&body->bytes, name_of(&profile->frames[rows->frames[first + i]]));
+        put_text(&body->bytes, rows_stacks_name_of(&profile->frames[rows->frames[first + i]]));
     proto_put_varint(&body->bytes, count);
     for (uint32_t i = 0; i < count; i++)
         put_text(&body->bytes, profile->frames[rows->frames[first + i]].source_file);
@@ -174,7 +174,7 @@ static void put_stack_column(struct proto_buffer *to, const struct profile *prof
         put_u64(to, frame->rel_pc);
         break;
     case 4:
-        put_text(to, is_named ? name_of(frame) : "");
+        put_text(to, is_named ? rows_stacks_name_of(frame) : "");
         break;
     case 5:
         put_text(to, is_named ? frame->source_file : "");

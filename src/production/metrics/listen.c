@@ -196,8 +196,8 @@ static bool is_path(const char *where)
 
 /* Read the section, whose settings are all used then. Return 0 or a negative errno with a message.
  */
-static int take_place(struct settings_section *section, struct place *place, const char **where,
-                      struct error *error)
+static int listen_take_place(struct settings_section *section, struct place *place,
+                             const char **where, struct error *error)
 {
     *place = (struct place){0};
     *where = setting_text(section, "listen", METRICS_LISTEN_DEFAULT);
@@ -212,7 +212,7 @@ int metrics_listen(struct settings_section *section, char address[METRICS_ADDRES
 {
     struct place place;
     const char *where;
-    int code = take_place(section, &place, &where, error);
+    int code = listen_take_place(section, &place, &where, error);
     if (code < 0)
         return code;
     if (!is_path(where))
@@ -252,7 +252,7 @@ int metrics_listen_check(struct settings_section *section, struct error *error)
 {
     struct place place;
     const char *where;
-    int code = take_place(section, &place, &where, error);
+    int code = listen_take_place(section, &place, &where, error);
     if (code < 0)
         return code;
     return is_path(where) ? check_path(&place, error) : check_address(&place, where, error);

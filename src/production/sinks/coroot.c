@@ -16,7 +16,7 @@
 #define PATH "/v1/profiles"
 
 /* Return the name that Coroot has for a label. */
-static const char *name_of(const char *label)
+static const char *coroot_name_of(const char *label)
 {
     return strcmp(label, "service_name") == 0 ? "service.name"
            : strcmp(label, "container") == 0  ? "container.id"
@@ -35,7 +35,7 @@ static char *make_target(const struct label_choice *choice, const struct period 
     for (size_t i = 0; i < period->label_count; i++) {
         if (!label_choice_keeps(choice, &period->labels[i]))
             continue;
-        fprintf(out, "%c%s=", separator, name_of(period->labels[i].name));
+        fprintf(out, "%c%s=", separator, coroot_name_of(period->labels[i].name));
         target_print(out, label_choice_value(&period->labels[i], value), NULL);
         separator = '&';
     }

@@ -83,7 +83,7 @@ static void put_stamp(char stamp[STAMP_BYTES + 1], int64_t time_ns)
 }
 
 /* Write a part of a name in characters that every shell and file system keeps. */
-static void put_part(char part[NAME_PART_BYTES], const char *text)
+static void directory_put_part(char part[NAME_PART_BYTES], const char *text)
 {
     static const char allowed[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
@@ -240,8 +240,8 @@ static int put_period(void *state, const struct period *period, const struct sin
     const struct profile_process *process = &period->profile->processes[period->heap->process];
     (void)state;
     put_stamp(stamp, period->start_ns);
-    put_part(service, period_label(period, "service_name", "unknown"));
-    put_part(heap, period->heap->name);
+    directory_put_part(service, period_label(period, "service_name", "unknown"));
+    directory_put_part(heap, period->heap->name);
     /* `heap_profile oom` finds the ends of processes by these names. */
     snprintf(name, sizeof(name), "%s%s.%d.%s%s%s", stamp, service, process->pid, heap,
              period->is_final && process->has_end ? ".end" : "", SUFFIX);

@@ -62,7 +62,7 @@ static int check_key(const char *path, struct error *error)
 }
 
 /* Return a part of the url; NULL: it has none. To be freed by curl_free(). */
-static char *part_of(CURLU *url, CURLUPart part, unsigned flags)
+static char *link_part_of(CURLU *url, CURLUPart part, unsigned flags)
 {
     char *text = NULL;
     return curl_url_get(url, part, &text, flags) == CURLUE_OK ? text : NULL;
@@ -79,10 +79,13 @@ static bool is_loopback(const char *host)
 static const char *take_parts(struct sender_link *link, CURLU *url, bool plaintext_allowed)
 {
     const char *problem = NULL;
-    char *scheme = part_of(url, CURLUPART_SCHEME, 0), *host = part_of(url, CURLUPART_HOST, 0);
-    char *port = part_of(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
-    char *user = part_of(url, CURLUPART_USER, 0), *password = part_of(url, CURLUPART_PASSWORD, 0);
-    char *query = part_of(url, CURLUPART_QUERY, 0), *end = part_of(url, CURLUPART_FRAGMENT, 0);
+    char *scheme = link_part_of(url, CURLUPART_SCHEME, 0),
+         *host = link_part_of(url, CURLUPART_HOST, 0);
+    char *port = link_part_of(url, CURLUPART_PORT, CURLU_DEFAULT_PORT);
+    char *user = link_part_of(url, CURLUPART_USER, 0),
+         *password = link_part_of(url, CURLUPART_PASSWORD, 0);
+    char *query = link_part_of(url, CURLUPART_QUERY, 0),
+         *end = link_part_of(url, CURLUPART_FRAGMENT, 0);
     if (scheme == NULL || host == NULL || port == NULL ||
         (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
         problem = "it must begin with http:// or https:// and have a host";

@@ -103,7 +103,7 @@ static uint64_t put_string(struct writer *writer, const char *text)
     return id == 0 ? 0 : id - 1;
 }
 
-static void put_part(struct proto_buffer *into, uint32_t field, struct proto_buffer *part)
+static void otlp_put_part(struct proto_buffer *into, uint32_t field, struct proto_buffer *part)
 {
     proto_put_bytes(into, field, part->bytes, part->length);
     into->failed |= part->failed;
@@ -123,8 +123,8 @@ static uint32_t put_build_id(struct writer *writer, const char *build_id)
     proto_put_string(&value, ANY_VALUE_STRING, build_id);
     proto_put_uint(&attribute, ATTRIBUTE_KEY,
                    put_string(writer, "process.executable.build_id.gnu"));
-    put_part(&attribute, ATTRIBUTE_VALUE, &value);
-    put_part(&writer->dictionary, DICTIONARY_ATTRIBUTES, &attribute);
+    otlp_put_part(&attribute, ATTRIBUTE_VALUE, &value);
+    otlp_put_part(&writer->dictionary, DICTIONARY_ATTRIBUTES, &attribute);
     return ++writer->attribute_count;
 }
 
@@ -141,9 +141,9 @@ static uint32_t put_mapping(struct writer *writer, uint32_t index)
     put_nonzero(&mapping, MAPPING_FILENAME, put_string(writer, from->path));
     if (*from->build_id != '\0') {
         proto_put_varint(&attributes, put_build_id(writer, from->build_id));
-        put_part(&mapping, MAPPING_ATTRIBUTES, &attributes);
+        otlp_put_part(&mapping, MAPPING_ATTRIBUTES, &attributes);
     }
-    put_part(&writer->dictionary, DICTIONARY_MAPPINGS, &mapping);
+    otlp_put_part(&writer->dictionary, DICTIONARY_MAPPINGS, &mapping);
     return writer->mappings[index] = ++writer->mapping_count;
 }
 
@@ -161,7 +161,7 @@ static uint64_t put_function(struct writer *writer, const struct profile_frame *
         put_nonzero(&function, FUNCTION_NAME, key[0]);
         put_nonzero(&function, FUNCTION_SYSTEM_NAME, key[1]);
         put_nonzero(&function, FUNCTION_FILENAME, key[2]);
-        put_part(&writer->dictionary, DICTIONARY_FUNCTIONS, &function);
+        otlp_put_part(&writer->dictionary, DICTIONARY_FUNCTIONS, &function);
     }
     return id;
 }
@@ -182,8 +182,8 @@ static uint32_t put_location(struct writer *writer, uint32_t index)
     }
     proto_put_uint(&line, LINE_FUNCTION, put_function(writer, frame));
     put_nonzero(&line, LINE_LINE, frame->line);
-    put_part(&location, LOCATION_LINES, &line);
-    put_part(&writer->dictionary, DICTIONARY_LOCATIONS, &location);
+    otlp_put_part(&location, LOCATION_LINES, &line);
+    otlp_put_part(&writer->dictionary, DICTIONARY_LOCATIONS, &location);
     return writer->locations[index] = ++writer->location_count;
 }
 
@@ -194,8 +194,8 @@ static uint32_t put_stack(struct writer *writer, uint32_t callsite)
     struct proto_buffer stack = {0}, locations = {0};
     for (uint32_t at = callsite; at != PROFILE_NONE; at = callsites[at].parent)
         proto_put_varint(&locations, put_location(writer, callsites[at].frame));
-    put_part(&stack, STACK_LOCATIONS, &locations);
-    put_part(&writer->dictionary, DICTIONARY_STACKS, &stack);
+    otlp_put_part(&stack, STACK_LOCATIONS, &locations);
+    otlp_put_part(&writer->dictionary, DICTIONARY_STACKS, &stack);
     return ++writer->stack_count;
 }
 
@@ -228,8 +228,8 @@ static void put_sample(struct writer *writer, const struct profile_sample *sampl
             stack = put_stack(writer, sample->callsite);
         proto_put_uint(&message, SAMPLE_STACK, stack);
         proto_put_varint(&packed, (uint64_t)value);
-        put_part(&message, SAMPLE_VALUES, &packed);
-        put_part(&writer->samples[i], PROFILE_SAMPLES, &message);
+        otlp_put_part(&message, SAMPLE_VALUES, &packed);
+        otlp_put_part(&writer->samples[i], PROFILE_SAMPLES, &message);
     }
 }
 
@@ -239,7 +239,7 @@ static void put_type(struct writer *writer, struct proto_buffer *profile, uint32
     struct proto_buffer message = {0};
     proto_put_uint(&message, VALUE_TYPE_TYPE, put_string(writer, type));
     proto_put_uint(&message, VALUE_TYPE_UNIT, put_string(writer, unit));
-    put_part(profile, field, &message);
+    otlp_put_part(profile, field, &message);
 }
 
 static void put_fixed64(struct proto_buffer *into, uint32_t field, uint64_t value)
@@ -266,7 +266,7 @@ static void put_profile(struct writer *writer, struct proto_buffer *scope_profil
     put_nonzero(&profile, PROFILE_PERIOD, period->interval_bytes);
     if (getrandom(id, sizeof(id), 0) == sizeof(id))
         proto_put_bytes(&profile, PROFILE_ID, id, sizeof(id));
-    put_part(scope_profiles, SCOPE_PROFILES_PROFILES, &profile);
+    otlp_put_part(scope_profiles, SCOPE_PROFILES_PROFILES, &profile);
 }
 
 /* --- the request --- */
@@ -276,8 +276,8 @@ static void put_attribute(struct proto_buffer *resource, const char *key, const 
     struct proto_buffer pair = {0}, value = {0};
     proto_put_string(&value, ANY_VALUE_STRING, text);
     proto_put_string(&pair, KEY_VALUE_KEY, key);
-    put_part(&pair, KEY_VALUE_VALUE, &value);
-    put_part(resource, RESOURCE_ATTRIBUTES, &pair);
+    otlp_put_part(&pair, KEY_VALUE_VALUE, &value);
+    otlp_put_part(resource, RESOURCE_ATTRIBUTES, &pair);
 }
 
 /* Return OpenTelemetry's name of a label. */
@@ -304,7 +304,7 @@ static void put_resource(const struct writer *writer, const struct label_choice 
         if (label_choice_keeps(choice, label))
             put_attribute(&resource, attribute_of(label->name), label_choice_value(label, value));
     }
-    put_part(resource_profiles, RESOURCE_PROFILES_RESOURCE, &resource);
+    otlp_put_part(resource_profiles, RESOURCE_PROFILES_RESOURCE, &resource);
 }
 
 static void put_scope(struct proto_buffer *scope_profiles)
@@ -312,7 +312,7 @@ static void put_scope(struct proto_buffer *scope_profiles)
     struct proto_buffer scope = {0};
     proto_put_string(&scope, SCOPE_NAME, "heapprofd");
     proto_put_string(&scope, SCOPE_VERSION, HEAPPROFD_VERSION);
-    put_part(scope_profiles, SCOPE_PROFILES_SCOPE, &scope);
+    otlp_put_part(scope_profiles, SCOPE_PROFILES_SCOPE, &scope);
 }
 
 static void put_request(struct writer *writer, const struct label_choice *choice,
@@ -332,8 +332,8 @@ static void put_request(struct writer *writer, const struct label_choice *choice
     put_scope(&scope_profiles);
     for (enum column i = 0; i < COLUMNS; i++)
         put_profile(writer, &scope_profiles, i);
-    put_part(&resource_profiles, RESOURCE_PROFILES_SCOPE_PROFILES, &scope_profiles);
-    put_part(request, DATA_RESOURCE_PROFILES, &resource_profiles);
+    otlp_put_part(&resource_profiles, RESOURCE_PROFILES_SCOPE_PROFILES, &scope_profiles);
+    otlp_put_part(request, DATA_RESOURCE_PROFILES, &resource_profiles);
     proto_put_bytes(request, DATA_DICTIONARY, writer->dictionary.bytes, writer->dictionary.length);
     writer->failed |= request->failed || writer->dictionary.failed;
 }

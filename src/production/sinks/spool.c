@@ -25,7 +25,7 @@
 #define SUFFIX ".message"
 #define TEMPORARY "new" SUFFIX
 
-static void name_of(uint64_t sequence, char name[NAME_BYTES])
+static void spool_name_of(uint64_t sequence, char name[NAME_BYTES])
 {
     snprintf(name, NAME_BYTES, "%0*" PRIx64 SUFFIX, SEQUENCE_DIGITS, sequence);
 }
@@ -35,7 +35,7 @@ static uint64_t sequence_of(const char *name)
 {
     char *end, expected[NAME_BYTES];
     uint64_t sequence = strtoull(name, &end, 16);
-    name_of(sequence, expected);
+    spool_name_of(sequence, expected);
     return strcmp(name, expected) == 0 ? sequence : 0;
 }
 
@@ -47,7 +47,7 @@ static uint64_t blocks_of(uint64_t bytes)
 static int open_message(const struct spool *spool, uint64_t sequence, struct stat *status)
 {
     char name[NAME_BYTES];
-    name_of(sequence, name);
+    spool_name_of(sequence, name);
     int fd = openat(spool->directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return errno == ELOOP || errno == ENXIO ? -EBADMSG : -errno;
@@ -61,7 +61,7 @@ static int open_message(const struct spool *spool, uint64_t sequence, struct sta
 static void remove_file(const struct spool *spool, uint64_t sequence)
 {
     char name[NAME_BYTES];
-    name_of(sequence, name);
+    spool_name_of(sequence, name);
     unlinkat(spool->directory, name, 0);
 }
 
@@ -143,7 +143,7 @@ static void remove_at(struct spool *spool, size_t index, bool is_dropped)
 }
 
 /* Drop the oldest messages until `more` bytes fit. The held message stays. */
-static void make_room(struct spool *spool, uint64_t more)
+static void spool_make_room(struct spool *spool, uint64_t more)
 {
     size_t index = 0;
     while (index < spool->count && spool->bytes + more > spool->bytes_max) {
@@ -170,7 +170,7 @@ int spool_open(struct spool *spool, const char *path, uint64_t bytes_max, struct
         return error_set(error, code, "%.300s: the spool cannot be read: %s", path,
                          strerror(-code));
     }
-    make_room(spool, 0);
+    spool_make_room(spool, 0);
     return 0;
 }
 
@@ -193,7 +193,7 @@ static int write_file(struct spool *spool, const struct sink_message *message,
     int code = spool_file_write(fd, message, entry->created_ns);
     if (close(fd) != 0 && code == 0)
         code = -errno;
-    name_of(entry->sequence, name);
+    spool_name_of(entry->sequence, name);
     if (code == 0 && renameat(spool->directory, TEMPORARY, spool->directory, name) != 0)
         code = -errno;
     if (code < 0)
@@ -210,7 +210,7 @@ int spool_add(struct spool *spool, const struct sink_message *message, struct er
                                 .created_ns = (int64_t)clock_read_ns(CLOCK_REALTIME)};
     int code = size < 0 ? (int)size : entry.bytes > spool->bytes_max ? -EMSGSIZE : 0;
     if (code == 0) {
-        make_room(spool, entry.bytes);
+        spool_make_room(spool, entry.bytes);
         code = ARRAY_RESERVE(&spool->entries, &spool->capacity, spool->count, 1);
     }
     if (code == 0)

@@ -401,8 +401,8 @@ static int take_profile_field(struct builder *builder, struct builder_sequence *
 
 /* Read the packet's place among those of its sequence, and note what is missing before it. Return
  * whether its snapshot continues in the next one. */
-static bool take_place(struct builder *builder, struct builder_sequence *sequence,
-                       struct proto_span packet)
+static bool builder_heap_take_place(struct builder *builder, struct builder_sequence *sequence,
+                                    struct proto_span packet)
 {
     struct proto_field field;
     uint64_t index = 0;
@@ -430,7 +430,7 @@ int builder_profile_packet(struct builder *builder, struct builder_sequence *seq
 {
     struct proto_span again = packet;
     struct proto_field field;
-    bool continued = take_place(builder, sequence, packet);
+    bool continued = builder_heap_take_place(builder, sequence, packet);
     int status = 0, code = 0;
     while (builder->error == 0 && (status = proto_next(&packet, &field)) > 0) {
         int result = take_profile_field(builder, sequence, &field, packet_ns);

@@ -48,7 +48,8 @@ static const enum profile_smaps_known known_by[] = {
     [ENTRY(PROPORTIONAL_RESIDENT_KB)] = PROFILE_SMAPS_PROPORTIONAL,
 };
 
-static int take_entry(struct builder *builder, struct proto_span entry, struct profile_smaps *smaps)
+static int builder_smaps_take_entry(struct builder *builder, struct proto_span entry,
+                                    struct profile_smaps *smaps)
 {
     struct proto_field field;
     int status;
@@ -193,7 +194,7 @@ int builder_smaps(struct builder *builder, struct proto_span packet, uint64_t pa
             code = take_packed(builder, field.span, &smaps);
         if (field.number != PB_SMAPS_PACKET_ENTRIES || field.type != PROTO_BYTES)
             continue;
-        code = take_entry(builder, field.span, &smaps);
+        code = builder_smaps_take_entry(builder, field.span, &smaps);
         if (code == 0)
             code = builder_smaps_add(builder, &smaps);
         if (code == 0)

@@ -21,7 +21,7 @@
 
 /* --- reading --- */
 
-static int take_line(struct builder *builder, struct proto_span entry)
+static int builder_symbols_take_line(struct builder *builder, struct proto_span entry)
 {
     struct builder_line line = {0};
     struct proto_field field;
@@ -71,7 +71,7 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
             symbol.function_offset = field.value;
         if (field.number != PB_ADDRESS_SYMBOLS_LINES || symbol.line_count == LINES_MAX)
             continue;
-        code = take_line(builder, field.span);
+        code = builder_symbols_take_line(builder, field.span);
         symbol.line_count++;
     }
     if (code < 0)

@@ -162,7 +162,7 @@ static int measure_row(struct growth_side *side, const char *pattern, struct bas
     return 0;
 }
 
-static struct baseline_row *find_row(const struct baseline_file *file, const char *of)
+static struct baseline_row *baseline_file_find_row(const struct baseline_file *file, const char *of)
 {
     for (size_t i = 0; i < file->row_count; i++)
         if (strcmp(file->rows[i].of, of) == 0)
@@ -177,9 +177,10 @@ static void clear_row(struct baseline_row *row)
     free(row->totals_partial);
 }
 
-static int add_row(struct baseline_file *file, struct growth_side *side, const char *pattern)
+static int baseline_file_add_row(struct baseline_file *file, struct growth_side *side,
+                                 const char *pattern)
 {
-    if (find_row(file, pattern) != NULL || file->row_count >= BASELINE_ROWS_MAX)
+    if (baseline_file_find_row(file, pattern) != NULL || file->row_count >= BASELINE_ROWS_MAX)
         return 0;
     if (ARRAY_RESERVE(&file->rows, &file->row_capacity, file->row_count, 1) < 0)
         return -ENOMEM;
@@ -204,17 +205,17 @@ static int add_rows(struct baseline_file *file, const struct budgets *budgets,
         const char *name = subject->dumps[i].heap->name;
         int length = snprintf(heap, sizeof(heap), "heap:%s", name);
         if (length > 0 && (size_t)length < sizeof(heap) && is_text(heap, (size_t)length))
-            code = add_row(file, side, heap);
+            code = baseline_file_add_row(file, side, heap);
     }
     for (size_t i = 0; i < budgets->count && code == 0; i++) {
         const char *pattern = budgets->items[i].pattern;
         if (budget_is_growth(budgets->items[i].kind) && pattern != NULL &&
             strlen(pattern) <= BASELINE_TEXT_BYTES_MAX && is_text(pattern, strlen(pattern)))
-            code = add_row(file, side, pattern);
+            code = baseline_file_add_row(file, side, pattern);
     }
     for (size_t i = 0; i < candidates.count && i < BASELINE_FUNCTIONS && code == 0; i++)
         if (candidates.items[i].rank > 0)
-            code = add_row(file, side, candidates.items[i].name);
+            code = baseline_file_add_row(file, side, candidates.items[i].name);
     candidates_clear(&candidates);
     return code < 0 ? code : growth_side_choose(side, NULL);
 }
@@ -506,7 +507,8 @@ struct growth_amount baseline_file_find(const struct baseline_file *file,
                               "with it, or compare with the whole profile");
     if (figure == GROWTH_LIVE && has_other_suppressions(file, budgets))
         return unknown_amount("the baseline file was saved with other suppressions: save it again");
-    const struct baseline_row *row = pattern != NULL ? find_row(file, pattern) : &file->total;
+    const struct baseline_row *row =
+        pattern != NULL ? baseline_file_find_row(file, pattern) : &file->total;
     const char *heap = growth_heap_pattern(pattern);
     bool is_absent = row == NULL && heap != NULL && strpbrk(heap, "*?[\\") == NULL;
     if (row == NULL && !is_absent)

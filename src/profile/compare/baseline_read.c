@@ -185,7 +185,7 @@ static int read_amount(struct reader *reader, struct growth_amount *amount)
 /* --- rows --- */
 
 /* Return the figure of the member that was just read; GROWTH_FIGURES: it is none. */
-static enum growth_figure figure_of(const struct reader *reader)
+static enum growth_figure baseline_read_figure_of(const struct reader *reader)
 {
     static const char *const names[GROWTH_FIGURES] = {"live", "peak", "allocated", "calls"};
     int figure = 0;
@@ -208,7 +208,7 @@ static int read_row(struct reader *reader, struct baseline_row *row)
     unsigned figures = 0;
     int code;
     while ((code = next_member(reader)) > 0) {
-        enum growth_figure figure = figure_of(reader);
+        enum growth_figure figure = baseline_read_figure_of(reader);
         if (figure < GROWTH_FIGURES && (figures & 1u << figure) != 0)
             code = baseline_read_fail(reader, "this is here a second time");
         else if (figure < GROWTH_FIGURES)
@@ -238,7 +238,7 @@ static int read_stack(struct reader *reader, double amounts[GROWTH_FIGURES], cha
     unsigned members = text == NULL ? 1u << GROWTH_FIGURES : 0;
     int code;
     while ((code = next_member(reader)) > 0) {
-        enum growth_figure figure = figure_of(reader);
+        enum growth_figure figure = baseline_read_figure_of(reader);
         if (figure < GROWTH_FIGURES && (members & 1u << figure) != 0)
             code = baseline_read_fail(reader, "this is here a second time");
         else if (figure < GROWTH_FIGURES)

@@ -166,7 +166,8 @@ int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, s
     return code;
 }
 
-static int take_line(struct budgets *budgets, char *text, unsigned line, struct error *error)
+static int budgets_take_line(struct budgets *budgets, char *text, unsigned line,
+                             struct error *error)
 {
     static const char suppress[] = "suppress:";
     text = trimmed(text);
@@ -206,7 +207,7 @@ int budgets_read_text(struct budgets *budgets, const char *text, size_t length, 
         else if (strlen(copy) != width)
             code = error_set(error, -EINVAL, "line %u: this is not a file of budgets", line);
         else
-            code = take_line(budgets, copy, line, error);
+            code = budgets_take_line(budgets, copy, line, error);
         free(copy);
         text += width + 1;
     }

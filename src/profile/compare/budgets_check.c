@@ -57,7 +57,7 @@ static struct shown_frame shown_frame(const struct profile *profile,
 }
 
 /* Return the id of a stack's row, from 1; 0: no memory. */
-static uint64_t row_of(struct culprits *culprits, uint32_t callsite, bool *added)
+static uint64_t budgets_check_row_of(struct culprits *culprits, uint32_t callsite, bool *added)
 {
     const struct profile *profile = culprits->profile;
     struct {
@@ -78,7 +78,7 @@ static void culprits_add(struct culprits *culprits, uint32_t callsite, double by
     bool added = false;
     if (callsite == PROFILE_NONE || !(bytes > 0))
         return;
-    uint64_t id = row_of(culprits, callsite, &added);
+    uint64_t id = budgets_check_row_of(culprits, callsite, &added);
     if (id == 0 || (added && ARRAY_RESERVE(&culprits->rows, &culprits->capacity, id - 1, 1) < 0)) {
         culprits->failed = true;
         return;

@@ -12,7 +12,7 @@
 #include "profile/compare/estimate_change.h"
 #include "profile/compare/growth_rows.h"
 
-static enum growth_figure figure_of(enum budget_kind kind)
+static enum growth_figure budgets_growth_figure_of(enum budget_kind kind)
 {
     switch (kind) {
     case BUDGET_PEAK_GROWTH:
@@ -161,7 +161,7 @@ static int check_sides(struct growth_side *new, struct growth_side *old,
                        struct budget_result *result)
 {
     const char *pattern = result->budget->pattern;
-    enum growth_figure figure = figure_of(result->budget->kind);
+    enum growth_figure figure = budgets_growth_figure_of(result->budget->kind);
     bool is_file = baseline->saved != NULL;
     if (growth_side_choose(new, pattern) < 0 || (!is_file && growth_side_choose(old, pattern) < 0))
         return -ENOMEM;

@@ -207,8 +207,8 @@ static void add_to_row(const struct work *work, struct diff_row *row, const stru
     }
 }
 
-static struct diff_row *row_of(struct work *work, const void *key, size_t length,
-                               const struct diff_row *fresh)
+static struct diff_row *diff_row_of(struct work *work, const void *key, size_t length,
+                                    const struct diff_row *fresh)
 {
     bool added;
     struct diff_pair *pair = work->pair;
@@ -241,7 +241,7 @@ static struct diff_row *row_as_shown(struct work *work, int number, uint32_t cal
         key[used++] = step->nameless;
     }
     key[used] = row.next != PROFILE_NONE;
-    return row_of(work, key, sizeof(key), fresh);
+    return diff_row_of(work, key, sizeof(key), fresh);
 }
 
 static struct diff_row *row_of_callsite(struct work *work, int side, uint32_t callsite)
@@ -250,7 +250,7 @@ static struct diff_row *row_of_callsite(struct work *work, int side, uint32_t ca
         .profile = work->sides[side]->profile, .callsite = callsite, .frame = PROFILE_NONE};
     const uint64_t *key = &work->matching->sides[side].callsites[callsite];
     return work->options->as_shown ? row_as_shown(work, side, callsite, &fresh)
-                                   : row_of(work, key, sizeof(*key), &fresh);
+                                   : diff_row_of(work, key, sizeof(*key), &fresh);
 }
 
 static uint64_t frame_number(const void *numbers, uint32_t frame)
@@ -264,7 +264,7 @@ static const uint64_t *numbers_of(const struct work *work, int side)
     return work->options->by == DIFF_FUNCTION ? matched->functions : matched->modules;
 }
 
-static void add_row(struct diff_row *sum, const struct diff_row *more)
+static void diff_add_row(struct diff_row *sum, const struct diff_row *more)
 {
     for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
         profile_estimate_add(&sum->before[figure], &more->before[figure]);
@@ -278,7 +278,7 @@ static struct diff_row *row_of_frame(struct work *work, int side, uint32_t frame
     uint64_t number = numbers_of(work, side)[frame];
     struct diff_row fresh = {
         .profile = work->sides[side]->profile, .callsite = PROFILE_NONE, .frame = frame};
-    return row_of(work, &number, sizeof(number), &fresh);
+    return diff_row_of(work, &number, sizeof(number), &fresh);
 }
 
 /* Make the rows of all frames on the stacks of a side's atoms, and mark their callsites. */
@@ -315,11 +315,11 @@ static int add_side_by_frames(struct work *work, int side, struct callsite_nodes
         uint32_t frame = nodes->profile->callsites[node->callsite].frame;
         struct diff_row *row = node->outermost ? row_of_frame(work, side, frame) : NULL;
         if (row != NULL)
-            add_row(row, &sums[i]);
+            diff_add_row(row, &sums[i]);
         else if (node->outermost)
             code = -ENOMEM;
         if (node->parent != 0)
-            add_row(&sums[node->parent - 1], &sums[i]);
+            diff_add_row(&sums[node->parent - 1], &sums[i]);
     }
     free(sums);
     return code;
@@ -365,12 +365,12 @@ static int add_by_label(struct work *work, const struct atom *atom)
     if (by == DIFF_THREAD && work->pair->same_process) {
         fresh.tid = atom->tid;
         fresh.label = thread_label(work, atom);
-        row = row_of(work, &fresh.tid, sizeof(fresh.tid), &fresh);
+        row = diff_row_of(work, &fresh.tid, sizeof(fresh.tid), &fresh);
     } else {
         fresh.label = by == DIFF_THREAD ? thread_label(work, atom)
                       : by == DIFF_TYPE ? atom->type
                                         : atom->context;
-        row = row_of(work, fresh.label, strlen(fresh.label), &fresh);
+        row = diff_row_of(work, fresh.label, strlen(fresh.label), &fresh);
     }
     if (row == NULL)
         return -ENOMEM;

@@ -82,7 +82,7 @@ static void make_text(const struct growth_side *side, uint32_t callsite, struct 
 
 /* --- rows --- */
 
-static struct growth_row *row_of(struct growth_rows *rows, const struct row_text *text)
+static struct growth_row *growth_rows_row_of(struct growth_rows *rows, const struct row_text *text)
 {
     bool added = false;
     uint64_t id = intern_bytes(&rows->ids, text->bytes, text->length, &added);
@@ -108,7 +108,7 @@ static int add_sample(struct growth_rows *rows, const struct growth_side *side,
     if (sample->callsite == PROFILE_NONE || !(sum > 0))
         return 0;
     make_text(side, sample->callsite, &text);
-    struct growth_row *row = row_of(rows, &text);
+    struct growth_row *row = growth_rows_row_of(rows, &text);
     if (row == NULL)
         return -ENOMEM;
     for (int i = 0; i < GROWTH_FIGURES; i++)

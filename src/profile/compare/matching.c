@@ -77,8 +77,8 @@ size_t matching_module_length(const char *path, const char **base)
     return strlen(*base);
 }
 
-static uint64_t number_of(struct numbers *numbers, struct intern_table *table, const void *key,
-                          size_t length)
+static uint64_t matching_number_of(struct numbers *numbers, struct intern_table *table,
+                                   const void *key, size_t length)
 {
     bool added;
     uint64_t id = intern_bytes(table, key, length, &added);
@@ -88,7 +88,7 @@ static uint64_t number_of(struct numbers *numbers, struct intern_table *table, c
 
 static uint64_t text_number(struct numbers *numbers, const char *text, size_t length)
 {
-    return number_of(numbers, &numbers->texts, text, length);
+    return matching_number_of(numbers, &numbers->texts, text, length);
 }
 
 /* Return the number of a text that lives as long as its profile, so its address can be a key. Only
@@ -120,7 +120,7 @@ static void take_builds(struct numbers *numbers, const struct profile *profile)
     for (size_t i = 0; i < profile->mapping_count; i++) {
         const char *build_id = profile->mappings[i].build_id;
         if (*build_id != '\0')
-            number_of(numbers, &numbers->builds, build_id, strlen(build_id));
+            matching_number_of(numbers, &numbers->builds, build_id, strlen(build_id));
     }
 }
 
@@ -135,7 +135,8 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
         uint64_t module = module_number(numbers, mapping != NULL ? mapping->path : "", side);
         uint64_t name = kept_text_number(numbers, &numbers->names, frame->name, clones_name_length);
         uint64_t function[3] = {name, 0, 0}, key[4] = {0};
-        matched->modules[i] = number_of(numbers, &numbers->modules, &module, sizeof(module));
+        matched->modules[i] =
+            matching_number_of(numbers, &numbers->modules, &module, sizeof(module));
         if (*frame->name == '\0') {
             bool known =
                 mapping == NULL || *mapping->build_id == '\0' ||
@@ -147,16 +148,17 @@ static void number_frames(struct numbers *numbers, const struct profile *profile
             function[1] =
                 kept_text_number(numbers, &numbers->files, base_name(frame->source_file), strlen);
         }
-        matched->functions[i] = number_of(numbers, &numbers->functions, function, sizeof(function));
+        matched->functions[i] =
+            matching_number_of(numbers, &numbers->functions, function, sizeof(function));
         key[0] = matched->functions[i];
         key[1] = module;
         if (numbers->options->lines && *frame->source_file != '\0') {
             key[2] = kept_text_number(numbers, &numbers->files, frame->source_file, strlen);
             key[3] = frame->line + UINT64_C(1);
         }
-        frames[i] = number_of(numbers, &numbers->frames, key, sizeof(key));
+        frames[i] = matching_number_of(numbers, &numbers->frames, key, sizeof(key));
         uint64_t place[] = {frames[i], frame->rel_pc, frame->line};
-        exact[i] = number_of(numbers, &numbers->frames, place, sizeof(place));
+        exact[i] = matching_number_of(numbers, &numbers->frames, place, sizeof(place));
     }
 }
 
@@ -212,7 +214,7 @@ static void find_builds(struct numbers *numbers, const struct profile *before,
     for (size_t i = 0; i < after->mapping_count; i++) {
         const char *build_id = after->mappings[i].build_id;
         if (intern_find(&numbers->builds, build_id, strlen(build_id)) != 0)
-            number_of(numbers, &both, build_id, strlen(build_id));
+            matching_number_of(numbers, &both, build_id, strlen(build_id));
     }
     intern_free(&numbers->builds);
     numbers->builds = both;

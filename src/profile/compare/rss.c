@@ -404,8 +404,8 @@ static void describe_other_heaps(const struct rss_moment *moment, struct rss_res
              moment->has_python ? "Python's arenas" : "mappings of other heaps", full);
 }
 
-static struct rss_rest_part part_of(const struct rss_moment *moment, const struct rss_table *table,
-                                    const struct rss_row *row)
+static struct rss_rest_part rss_part_of(const struct rss_moment *moment,
+                                        const struct rss_table *table, const struct rss_row *row)
 {
     struct rss_rest_part part = {
         .name = row->name, .bytes = (double)row->bytes, .margin = fmax(row->margin, 0)};
@@ -447,7 +447,7 @@ bool rss_rest_of(struct rss_rest *rest, const struct rss_moment *moment)
     rest->absent_bytes = most.snapshot->untouched_bytes + most.snapshot->swapped_bytes;
     rest->has_absent = !most.snapshot->pages_unknown;
     for (size_t i = table.allocator_count - 1; i < table.count; i++) {
-        const struct rss_rest_part part = part_of(&most, &table, &table.rows[i]);
+        const struct rss_rest_part part = rss_part_of(&most, &table, &table.rows[i]);
         if (part.bytes * PART_SHARE >= (double)rest->rss_bytes)
             insert(rest, &part);
     }

@@ -105,7 +105,7 @@ static int take_class(struct job *job, const struct proguard_entry *entry)
     return obfuscated_classes_add(&job->classes, entry);
 }
 
-static int take_entry(struct job *job, const struct proguard_entry *entry)
+static int deobfuscate_take_entry(struct job *job, const struct proguard_entry *entry)
 {
     if (entry->kind == PROGUARD_CLASS)
         return take_class(job, entry);
@@ -144,7 +144,7 @@ static int read_map(struct job *job, const char *path, struct error *error)
         return error->code;
     int status;
     while ((status = proguard_map_next(map, &entry, error)) > 0) {
-        status = take_entry(job, &entry);
+        status = deobfuscate_take_entry(job, &entry);
         if (status < 0)
             break;
         if (job->maps->tell != NULL)

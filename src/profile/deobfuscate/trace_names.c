@@ -15,7 +15,7 @@
 
 #define HEAP_GRAPH_FIELD 56u /* of TracePacket; only its presence matters */
 
-static const char *text_of(struct proto_span span)
+static const char *trace_names_text_of(struct proto_span span)
 {
     return (const char *)span.at;
 }
@@ -25,7 +25,7 @@ static int add_name(struct trace_names *names, struct proto_span span)
     struct java_text class_name, method;
     bool added;
     if (span.at == NULL ||
-        !java_frame_split(text_of(span), proto_length(span), &class_name, &method))
+        !java_frame_split(trace_names_text_of(span), proto_length(span), &class_name, &method))
         return 0;
     size_t length = class_name.length + 1 + method.length;
     uint64_t id = intern_bytes(&names->ids, class_name.at, length, &added);
@@ -70,7 +70,7 @@ static int add_package(struct trace_names *names, struct java_text package)
  * An accidental match does no harm. */
 static int add_path(struct trace_names *names, struct proto_span span)
 {
-    const char *text = text_of(span);
+    const char *text = trace_names_text_of(span);
     const char *minus = span.at == NULL ? NULL : memchr(text, '-', proto_length(span));
     if (minus == NULL || memchr(text, '.', (size_t)(minus - text)) == NULL)
         return 0;
@@ -147,8 +147,8 @@ static int take_tree(struct trace_names *names, struct proto_span tree)
         while (proto_next(&field.span, &inner) > 0) {
             if (inner.number != PB_PROCESS_TREE_PROCESS_CMDLINE || inner.span.at == NULL)
                 continue;
-            result = add_package(
-                names, java_package_of_command(text_of(inner.span), proto_length(inner.span)));
+            result = add_package(names, java_package_of_command(trace_names_text_of(inner.span),
+                                                                proto_length(inner.span)));
             break; /* the first argument */
         }
     }
@@ -164,7 +164,8 @@ static int take_packages(struct trace_names *names, struct proto_span list)
             continue;
         struct proto_span name = bytes_field(field.span, PB_PACKAGES_LIST_PACKAGE_INFO_NAME);
         if (name.at != NULL)
-            result = add_package(names, (struct java_text){text_of(name), proto_length(name)});
+            result = add_package(names,
+                                 (struct java_text){trace_names_text_of(name), proto_length(name)});
     }
     return result;
 }

@@ -56,7 +56,7 @@ static bool has_two_numbers(const char *line, const char *end)
 }
 
 /* Return 0 or a negative errno; -ENOMEM leaves *error alone. */
-static int take_line(void *context, char *line, size_t length, struct error *error)
+static int collapsed_take_line(void *context, char *line, size_t length, struct error *error)
 {
     struct reading *reading = context;
     struct heap_figures *heap = &reading->heap;
@@ -91,7 +91,7 @@ static int take_line(void *context, char *line, size_t length, struct error *err
 static int take_lines(struct reading *reading, struct error *error)
 {
     int code = line_reader_each(&reading->lines, reading->heap.builder, "the collapsed stacks",
-                                take_line, reading, error);
+                                collapsed_take_line, reading, error);
     if (code == 0 && reading->lines_of_two > 0 && reading->lines_of_two == reading->lines_read)
         return error_set(error, -EINVAL,
                          "all %zu lines have two numbers: this is a comparison of two profiles, as "

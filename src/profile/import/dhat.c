@@ -145,7 +145,7 @@ static int dhat_skip(struct reading *reading, enum json_token token)
 }
 
 /* Read the number that the scanner is at. */
-static double number_of(const struct reading *reading)
+static double dhat_number_of(const struct reading *reading)
 {
     char text[64];
     size_t length = reading->scanner.length;
@@ -171,7 +171,7 @@ static int take_indexes(struct reading *reading, struct site *site)
             return malformed(reading, "the index of a frame is not a number");
         if (++site->count > FRAMES_MAX)
             return malformed(reading, "a stack of more than 4,096 frames");
-        uint64_t index = (uint64_t)number_of(reading);
+        uint64_t index = (uint64_t)dhat_number_of(reading);
         if (ARRAY_ADD(&reading->indexes, &reading->index_count, &reading->index_capacity, index) <
             0)
             return builder_fail(reading->builder);
@@ -193,7 +193,7 @@ static int take_site_member(struct reading *reading, struct site *site)
     if (is_frames && token == JSON_LIST)
         return take_indexes(reading, site);
     if (figure < FIGURES && token == JSON_NUMBER)
-        site->figures[figure] = number_of(reading);
+        site->figures[figure] = dhat_number_of(reading);
     return dhat_skip(reading, token);
 }
 
@@ -248,16 +248,16 @@ static void take_command(struct reading *reading)
 static int take_scalar(struct reading *reading, const char *key, enum json_token token)
 {
     bool is_number = token == JSON_NUMBER, is_text = token == JSON_TEXT;
-    if (strcmp(key, "dhatFileVersion") == 0 && (!is_number || number_of(reading) != VERSION))
+    if (strcmp(key, "dhatFileVersion") == 0 && (!is_number || dhat_number_of(reading) != VERSION))
         return malformed(reading, "it is of another version than 2");
     if (strcmp(key, "bklt") == 0)
         reading->has_lifetimes = token == JSON_TRUE;
     else if (strcmp(key, "cmd") == 0 && is_text)
         take_command(reading);
-    else if (strcmp(key, "pid") == 0 && is_number && number_of(reading) <= INT32_MAX)
-        reading->head.pid = (int32_t)number_of(reading);
+    else if (strcmp(key, "pid") == 0 && is_number && dhat_number_of(reading) <= INT32_MAX)
+        reading->head.pid = (int32_t)dhat_number_of(reading);
     else if (strcmp(key, "te") == 0 && is_number)
-        reading->end_time = number_of(reading);
+        reading->end_time = dhat_number_of(reading);
     else if (strcmp(key, "tu") == 0 && is_text)
         reading->is_in_us = is_key(reading, "\u00b5s") || is_key(reading, "us");
     return reading->builder->error;

@@ -151,7 +151,7 @@ static int take_ip(struct reading *reading, const char *at, struct error *error)
     return 0;
 }
 
-static int take_node(struct reading *reading, const char *at, struct error *error)
+static int heaptrack_take_node(struct reading *reading, const char *at, struct error *error)
 {
     struct builder *builder = reading->builder;
     uint64_t number, parent;
@@ -336,7 +336,8 @@ static void take_command(struct reading *reading, const char *at, const char *en
     reading->head.name = builder_text(reading->builder, first, (size_t)(stop - first));
 }
 
-static int take_line(struct reading *reading, const char *line, size_t length, struct error *error)
+static int heaptrack_take_line(struct reading *reading, const char *line, size_t length,
+                               struct error *error)
 {
     const char *at = line + 1, *rest = length > 2 ? line + 2 : line + length;
     switch (*line) {
@@ -347,7 +348,7 @@ static int take_line(struct reading *reading, const char *line, size_t length, s
     case 'a':
         return take_kind(reading, at, error);
     case 't':
-        return take_node(reading, at, error);
+        return heaptrack_take_node(reading, at, error);
     case 'i':
         return take_ip(reading, at, error);
     case 's':
@@ -381,7 +382,7 @@ static int take_whole_line(void *context, char *line, size_t length, struct erro
     struct reading *reading = context;
     if (reading->lines.cut_off)
         return error_set(error, -EBADMSG, "the file is cut off");
-    int code = take_line(reading, line, length, error);
+    int code = heaptrack_take_line(reading, line, length, error);
     /* One line can name any number of inlined functions, and other lines can refer to it. */
     size_t callsites = reading->builder->profile->callsite_count;
     if (code < 0 || callsites < reading->bound_at)

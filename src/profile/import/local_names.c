@@ -169,7 +169,7 @@ int local_names_add(struct local_names *names, uint32_t module, uint64_t address
 
 /* --- names --- */
 
-static int take_line(struct local_names *names, struct proto_span line)
+static int local_names_take_line(struct local_names *names, struct proto_span line)
 {
     struct local_name name = {0};
     struct proto_field field;
@@ -199,7 +199,7 @@ static int take_answer(void *context, size_t index, uint64_t address, const void
     int code = 0;
     while (code == 0 && proto_next(&rest, &field) > 0)
         if (field.number == PB_ADDRESS_SYMBOLS_LINES && field.type == PROTO_BYTES)
-            code = take_line(names, field.span);
+            code = local_names_take_line(names, field.span);
     size_t at = trace_module_find_address(module, address);
     answer.count = (uint32_t)(names->name_count - answer.first);
     if (code == 0 && at < module->count)

@@ -112,7 +112,8 @@ static uint32_t marker_of(struct builder *builder)
 }
 
 /* Read " n2: 7000 0x109171: make (kept.c:6)". */
-static int take_node(struct reading *reading, const char *line, size_t length, struct error *error)
+static int massif_take_node(struct reading *reading, const char *line, size_t length,
+                            struct error *error)
 {
     size_t depth = strspn(line, " ");
     const char *at = line + depth;
@@ -231,7 +232,7 @@ static int take_field(struct reading *reading, const char *line, size_t length, 
     return 0;
 }
 
-static int take_line(void *context, char *line, size_t length, struct error *error)
+static int massif_take_line(void *context, char *line, size_t length, struct error *error)
 {
     struct reading *reading = context;
     if (length > 0 && line[length - 1] == '\r')
@@ -240,14 +241,14 @@ static int take_line(void *context, char *line, size_t length, struct error *err
         return end_tree(reading, error);
     if (*line == '\0' || *line == '#')
         return 0;
-    return reading->in_tree ? take_node(reading, line, length, error)
+    return reading->in_tree ? massif_take_node(reading, line, length, error)
                             : take_field(reading, line, length, error);
 }
 
 static int take_lines(struct reading *reading, struct error *error)
 {
-    int code = line_reader_each(&reading->lines, reading->builder, "the massif file", take_line,
-                                reading, error);
+    int code = line_reader_each(&reading->lines, reading->builder, "the massif file",
+                                massif_take_line, reading, error);
     if (code == 0 && reading->in_tree)
         code = end_tree(reading, error);
     return code;

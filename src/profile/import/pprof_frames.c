@@ -224,8 +224,8 @@ static bool has_line(const struct pprof_reading *reading, const struct pprof_loc
 
 /* Return the place of a location in its module. PROFILE_NONE as *module: it has none with a file.
  */
-static uint64_t place_of(const struct pprof_reading *reading, const struct pprof_location *location,
-                         uint32_t *module)
+static uint64_t pprof_frames_place_of(const struct pprof_reading *reading,
+                                      const struct pprof_location *location, uint32_t *module)
 {
     const struct pprof_mapping *mapping = mapping_of(reading, location);
     *module = PROFILE_NONE;
@@ -245,7 +245,7 @@ int pprof_reading_find_names(struct pprof_reading *reading, struct trace_source 
         const struct pprof_location *location = &reading->file.locations[i];
         if (has_line(reading, location))
             continue;
-        uint64_t place = place_of(reading, location, &module);
+        uint64_t place = pprof_frames_place_of(reading, location, &module);
         if (module != PROFILE_NONE && local_names_add(reading->local, module, place) < 0)
             builder_fail(reading->builder);
     }
@@ -283,7 +283,7 @@ static int put_local_frames(struct pprof_reading *reading, const struct pprof_lo
     uint32_t module, count;
     if (reading->local == NULL)
         return 0;
-    uint64_t place = place_of(reading, location, &module);
+    uint64_t place = pprof_frames_place_of(reading, location, &module);
     if (module == PROFILE_NONE)
         return 0;
     const struct pprof_mapping *mapping = mapping_of(reading, location);

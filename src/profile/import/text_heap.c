@@ -357,7 +357,7 @@ static int take_java(struct reading *reading, const char *at, struct error *erro
     return 0;
 }
 
-static int take_line(void *context, char *line, size_t length, struct error *error)
+static int text_heap_take_line(void *context, char *line, size_t length, struct error *error)
 {
     struct reading *reading = context;
     (void)length;
@@ -393,8 +393,8 @@ static int take_line(void *context, char *line, size_t length, struct error *err
 
 static int take_lines(struct reading *reading, struct error *error)
 {
-    int code = line_reader_each(&reading->lines, reading->builder, "the heap profile", take_line,
-                                reading, error);
+    int code = line_reader_each(&reading->lines, reading->builder, "the heap profile",
+                                text_heap_take_line, reading, error);
     if (code == 0 && reading->section != IN_STACKS && reading->section != IN_MAPPINGS)
         return error_set(error, -EBADMSG, "the heap profile is cut off before its first stack");
     return code;

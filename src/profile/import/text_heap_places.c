@@ -320,7 +320,7 @@ static const struct text_heap_names *find_symbol(const struct text_heap_places *
 /* --- frames --- */
 
 /* Return where the address is in its module's file, as frames have it. */
-static uint64_t place_of(const struct text_heap_region *region, uint64_t address)
+static uint64_t text_heap_places_place_of(const struct text_heap_region *region, uint64_t address)
 {
     return address - region->start + region->offset + region->bias;
 }
@@ -331,7 +331,8 @@ void text_heap_places_want(struct text_heap_places *places, uint64_t address)
     if (places->local == NULL || region == NULL || region->module == PROFILE_NONE ||
         find_symbol(places, address) != NULL || find_symbol(places, address + 1) != NULL)
         return;
-    if (local_names_add(places->local, region->module, place_of(region, address)) < 0)
+    if (local_names_add(places->local, region->module, text_heap_places_place_of(region, address)) <
+        0)
         builder_fail(places->builder);
 }
 
@@ -345,7 +346,8 @@ uint32_t text_heap_places_name(struct text_heap_places *places, uint32_t callsit
 {
     struct builder *builder = places->builder;
     const struct text_heap_region *region = find_region(places, name->address);
-    uint64_t place = region == NULL ? name->address : place_of(region, name->address);
+    uint64_t place =
+        region == NULL ? name->address : text_heap_places_place_of(region, name->address);
     return call(builder, callsite,
                 builder_frame(builder, region == NULL ? PROFILE_NONE : region->mapping, place,
                               name->name, name->file, name->line));
@@ -355,7 +357,7 @@ static uint32_t call_local(struct text_heap_places *places, uint32_t callsite,
                            const struct text_heap_region *region, uint64_t address)
 {
     struct builder *builder = places->builder;
-    uint64_t place = place_of(region, address);
+    uint64_t place = text_heap_places_place_of(region, address);
     uint32_t count = 0;
     const struct local_name *names =
         places->local == NULL ? NULL : local_names_of(places->local, region->module, place, &count);

@@ -175,7 +175,7 @@ static bool ends_in(const char *name, const char *suffix)
 }
 
 /* Delete the least recently used files until a tenth is free, and unfinished ones. */
-static void make_room(struct symbol_cache *cache)
+static void symbol_cache_make_room(struct symbol_cache *cache)
 {
     struct cached_file *files = NULL;
     size_t count = 0, capacity = 0;
@@ -443,7 +443,7 @@ void symbol_answers_keep(struct symbol_answers *answers)
         output_file_open_in(&file, answers->cache->directory, "the cache", answers->name,
                             OUTPUT_FILE_NAMED | OUTPUT_FILE_RENAMED, NULL) == 0 &&
         output_file_close(&file, write_parts(file.fd, &parts), NULL) == 0)
-        make_room(answers->cache);
+        symbol_cache_make_room(answers->cache);
     umask(mask);
     free(parts.all);
 }

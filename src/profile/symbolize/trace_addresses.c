@@ -149,7 +149,7 @@ static int take_any_string(struct collector *collector, struct sequence *sequenc
     return result == 0 ? take_name(sequence, entry) : result;
 }
 
-static void put_part(struct mapping *mapping, uint64_t part)
+static void trace_addresses_put_part(struct mapping *mapping, uint64_t part)
 {
     if (mapping->part_count < PATH_PARTS_MAX)
         mapping->parts[mapping->part_count++] = part;
@@ -169,10 +169,10 @@ static int take_mapping(struct sequence *sequence, struct proto_span entry)
         else if (field.number == PB_MAPPING_LOAD_BIAS)
             mapping.load_bias = field.value;
         else if (field.number == PB_MAPPING_PATH_STRING_IDS && field.type == PROTO_VARINT)
-            put_part(&mapping, field.value);
+            trace_addresses_put_part(&mapping, field.value);
         else if (field.number == PB_MAPPING_PATH_STRING_IDS)
             while (proto_read_varint(&field.span, &part))
-                put_part(&mapping, part);
+                trace_addresses_put_part(&mapping, part);
     }
     if (status < 0)
         return 0;

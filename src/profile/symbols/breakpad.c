@@ -294,7 +294,7 @@ static bool is_wanted(const struct search *search, uint64_t start, uint64_t end)
     return index < search->end && search->addresses[index] < end;
 }
 
-static int take_line(struct search *search, char *at)
+static int breakpad_take_line(struct search *search, char *at)
 {
     uint64_t start, size;
     uint32_t line, file;
@@ -381,14 +381,14 @@ static int take_record(struct search *search, char *line)
     if (*at == '\0')
         return 0;
     if (*at < 'A' || *at > 'Z')
-        return take_line(search, at);
+        return breakpad_take_line(search, at);
     if (breakpad_read_word(&at, "FUNC"))
         return take_function(search, at);
     if (breakpad_read_word(&at, "PUBLIC"))
         return take_public(search, at);
     if (breakpad_read_word(&at, "INLINE"))
         return take_inline(search, at);
-    return is_other_record(line) ? 0 : take_line(search, line);
+    return is_other_record(line) ? 0 : breakpad_take_line(search, line);
 }
 
 /* --- names of numbers --- */
@@ -481,8 +481,8 @@ static int find_names(struct search *search)
 
 /* --- answers --- */
 
-static const char *name_of(const struct search *search, const struct numbers *numbers,
-                           uint32_t number)
+static const char *breakpad_name_of(const struct search *search, const struct numbers *numbers,
+                                    uint32_t number)
 {
     const struct numbered *item = number == NONE ? NULL : find_number(numbers, number);
     return item == NULL || item->name == 0 ? NULL : name_at(search, item->name);
@@ -494,11 +494,12 @@ static size_t make_frames(const struct search *search, const struct answer *answ
 {
     for (uint32_t i = 0; i < answer->frames; i++) {
         const struct frame *frame = &search->frames[answer->frame + answer->frames - 1 - i];
-        const char *name = frame->origin == NONE ? name_at(search, answer->name)
-                                                 : name_of(search, &search->origins, frame->origin);
+        const char *name = frame->origin == NONE
+                               ? name_at(search, answer->name)
+                               : breakpad_name_of(search, &search->origins, frame->origin);
         frames[i] = (struct source_frame){
             .function = name == NULL ? omitted : name,
-            .file = name_of(search, &search->files, frame->file),
+            .file = breakpad_name_of(search, &search->files, frame->file),
             .line = frame->line,
         };
     }

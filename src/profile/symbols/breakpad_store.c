@@ -60,7 +60,7 @@ static bool is_symbol_file(const FTSENT *entry)
            strcmp(entry->fts_name + entry->fts_namelen - length, end) == 0;
 }
 
-static int take_entry(void *context, const FTSENT *entry)
+static int breakpad_store_take_entry(void *context, const FTSENT *entry)
 {
     struct breakpad_module module;
     if (!is_symbol_file(entry) || breakpad_read_module(entry->fts_path, &module, NULL) < 0)
@@ -73,7 +73,7 @@ static int walk(struct breakpad_store *store)
     if (store->walked)
         return 0;
     store->walked = true;
-    return symbol_directories_walk(&store->directories, take_entry, store);
+    return symbol_directories_walk(&store->directories, breakpad_store_take_entry, store);
 }
 
 /* --- opening --- */

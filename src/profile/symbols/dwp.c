@@ -221,7 +221,7 @@ void dwp_close(struct dwp *dwp)
 
 /* Return the row of an id, from 1, or 0 if the package does not have it. The second hash is odd, so
  * all slots are tried. */
-static unsigned find_row(const struct dwp *dwp, uint64_t id)
+static unsigned dwp_find_row(const struct dwp *dwp, uint64_t id)
 {
     const uint8_t *hashes = dwp->map + dwp->page_bytes + dwp->index.offset + INDEX_HEADER_BYTES;
     const uint8_t *rows = hashes + 8 * (size_t)dwp->slots;
@@ -239,7 +239,7 @@ static unsigned find_row(const struct dwp *dwp, uint64_t id)
 }
 
 /* Return the row's bytes of a section. Empty: absent or out of bounds. */
-static struct extent part_of(const struct dwp *dwp, unsigned row, enum part part)
+static struct extent dwp_part_of(const struct dwp *dwp, unsigned row, enum part part)
 {
     const struct extent whole = dwp->sections[part];
     const uint8_t *table = dwp->map + dwp->page_bytes + dwp->index.offset + INDEX_HEADER_BYTES +
@@ -309,12 +309,12 @@ int dwp_find(struct dwp *dwp, uint64_t id, struct dwp_unit *unit)
     struct extent extents[PARTS];
     Dwarf_Off next;
     size_t header;
-    unsigned row = find_row(dwp, id);
+    unsigned row = dwp_find_row(dwp, id);
     forget_unit(dwp);
     if (row == 0)
         return -ENOENT;
     for (int part = 0; part < PARTS; part++)
-        extents[part] = part_of(dwp, row, part);
+        extents[part] = dwp_part_of(dwp, row, part);
     write_header(dwp, extents);
     dwp->elf = elf_memory((char *)dwp->map, dwp->map_bytes);
     dwp->dwarf = dwp->elf == NULL ? NULL : dwarf_begin_elf(dwp->elf, DWARF_C_READ, NULL);

@@ -123,7 +123,7 @@ static int take_attribute(Dwarf_Attribute *attribute, void *context)
     return DWARF_CB_OK;
 }
 
-static uint32_t number_of(Dwarf_Attribute *attribute)
+static uint32_t function_entry_number_of(Dwarf_Attribute *attribute)
 {
     Dwarf_Word value;
     if (attribute->valp == NULL || dwarf_formudata(attribute, &value) != 0 || value > UINT32_MAX)
@@ -154,7 +154,7 @@ void function_entry_read(struct entry_reader *reader, Dwarf_Die *entry,
     *function = (struct function_entry){
         .known = true,
         .function = elsewhere ? name_at_origin(reader, &origin) : function_name(reader, entry),
-        .call_line = number_of(&taken.call_line),
-        .call_file = number_of(&taken.call_file),
+        .call_line = function_entry_number_of(&taken.call_line),
+        .call_file = function_entry_number_of(&taken.call_file),
     };
 }

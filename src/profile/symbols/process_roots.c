@@ -42,7 +42,7 @@ static bool find_root(pid_t process, struct process_root *root)
     return true;
 }
 
-static bool is_known(const struct process_root *root)
+static bool process_roots_is_known(const struct process_root *root)
 {
     for (size_t i = 0; i < root_count; i++)
         if (roots[i].device == root->device && roots[i].directory == root->directory &&
@@ -58,7 +58,7 @@ void process_roots_open(const pid_t *processes, size_t count)
         if (process_roots_descriptor(processes[i]) >= 0 || regular_file_shares_root(processes[i]) ||
             !find_root(processes[i], &root))
             continue;
-        if (is_known(&root))
+        if (process_roots_is_known(&root))
             close(root.fd);
         else
             roots[root_count++] = root;

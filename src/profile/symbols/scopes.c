@@ -348,8 +348,8 @@ static int claim_libdw(struct search *search, Dwarf_Die *die, uint32_t parent, u
 }
 
 /* Process an entry that describes code. Set *level to the scope of its children. */
-static int take_entry(struct search *search, const struct abbreviation *abbreviation,
-                      const uint8_t *entry, const uint8_t *attributes, uint32_t *level)
+static int scopes_take_entry(struct search *search, const struct abbreviation *abbreviation,
+                             const uint8_t *entry, const uint8_t *attributes, uint32_t *level)
 {
     uint32_t parent = abbreviation->use == ENTRY_INLINED ? *level : SCOPE_NONE;
     uint32_t scope = SCOPE_NONE;
@@ -402,7 +402,7 @@ static int pass_over(struct search *search, const uint8_t *at, const uint8_t *en
             return -EBADMSG;
         uint32_t level = scanner->levels[depth];
         if (abbreviation->use != ENTRY_PLAIN) {
-            int result = take_entry(search, abbreviation, entry, attributes, &level);
+            int result = scopes_take_entry(search, abbreviation, entry, attributes, &level);
             if (result < 0)
                 return result;
         }

@@ -128,7 +128,8 @@ static bool read_extra(const uint8_t *at, size_t length, uint64_t numbers[3])
 }
 
 /* Add the member of an entry if its bytes can be read in place. */
-static int take_entry(struct zip_archive *archive, int fd, uint8_t *entry, uint64_t limit)
+static int zip_archive_take_entry(struct zip_archive *archive, int fd, uint8_t *entry,
+                                  uint64_t limit)
 {
     size_t name_bytes = number_at(entry + 28, 2), extra_bytes = number_at(entry + 30, 2);
     uint64_t numbers[3] = {number_at(entry + 24, 4), number_at(entry + 20, 4),
@@ -193,7 +194,7 @@ static int read_entries(struct zip_archive *archive, int fd, const struct direct
                          number_at(entry + 32, 2);
         if (bytes > directory->bytes - at)
             return -EBADMSG;
-        result = take_entry(archive, fd, entry, directory->offset);
+        result = zip_archive_take_entry(archive, fd, entry, directory->offset);
         at += bytes;
     }
     sort_members(archive);

@@ -147,7 +147,7 @@ static bool has_parameters(const struct attach *attach, const struct tracee *tra
 
 /* Return whether the library was looked at. While the profiler attached, one may have come between
  * the list of links and the search. */
-static bool is_known(const struct attach *attach, const struct remote_link *link)
+static bool attach_families_is_known(const struct attach *attach, const struct remote_link *link)
 {
     for (size_t i = 0; i < attach->link_count; i++) {
         if (attach->links[i].base == link->base && attach->links[i].dynamic == link->dynamic)
@@ -203,7 +203,8 @@ static int find_later(struct attempt *attempt, struct attach *attach)
         count == attach->link_count && memcmp(links, attach->links, count * sizeof(*links)) == 0;
     for (size_t i = 0; i < count && !is_same; i++) {
         struct remote_object object;
-        if (!is_known(attach, &links[i]) && remote_object_of(&memory, &links[i], &object))
+        if (!attach_families_is_known(attach, &links[i]) &&
+            remote_object_of(&memory, &links[i], &object))
             families_locate(&attempt->located, &memory, &object, 1);
     }
     free(attach->links);

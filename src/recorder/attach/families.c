@@ -127,7 +127,7 @@ static bool read_symbols(struct remote_memory *memory, const struct remote_objec
     return symbols->string_bytes > last;
 }
 
-static const char *name_of(const struct symbols *symbols, uint32_t index)
+static const char *families_name_of(const struct symbols *symbols, uint32_t index)
 {
     return symbols->strings + symbols->symbols[index].st_name;
 }
@@ -136,7 +136,7 @@ static bool maps_memory(const struct symbols *symbols)
 {
     for (uint32_t i = 1; i < symbols->first; i++) {
         for (size_t j = 0; j < COUNT_OF(mappers); j++) {
-            if (strcmp(name_of(symbols, i), mappers[j]) == 0)
+            if (strcmp(families_name_of(symbols, i), mappers[j]) == 0)
                 return true;
         }
     }
@@ -230,7 +230,7 @@ static void locate_in(struct located *located, struct remote_memory *memory,
         return;
     }
     for (uint32_t i = symbols.first; i < symbols.count; i++) {
-        const char *name = name_of(&symbols, i);
+        const char *name = families_name_of(&symbols, i);
         enum family_kind kind = kind_of_key(name, &length);
         if (kind == FAMILY_KINDS || strncmp(name, "_Z", 2) == 0 ||
             symbols.symbols[i].st_shndx == SHN_UNDEF)

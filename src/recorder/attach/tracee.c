@@ -141,7 +141,7 @@ int tracee_write(const struct tracee *tracee, uint64_t address, const void *from
 
 /* --- stopping --- */
 
-static bool is_known(const struct tracee *tracee, pid_t tid)
+static bool tracee_is_known(const struct tracee *tracee, pid_t tid)
 {
     for (size_t i = 0; i < tracee->thread_count; i++) {
         if (tracee->threads[i].tid == tid && !tracee->threads[i].gone)
@@ -208,7 +208,7 @@ static int list_new(struct tracee *tracee)
     struct dirent *entry;
     while (code == 0 && (entry = readdir(tasks)) != NULL) {
         pid_t tid = atoi(entry->d_name);
-        if (tid > 0 && !is_known(tracee, tid) && !is_kernel_worker(tracee, tid))
+        if (tid > 0 && !tracee_is_known(tracee, tid) && !is_kernel_worker(tracee, tid))
             code = add_thread(tracee, tid);
     }
     closedir(tasks);

@@ -38,8 +38,8 @@ static bool take_number(const char **at, const char *end, uint64_t *number)
     return true;
 }
 
-static int take_line(struct jit_names *names, const struct line *line,
-                     struct jit_file_report *report)
+static int perf_map_take_line(struct jit_names *names, const struct line *line,
+                              struct jit_file_report *report)
 {
     const char *at = line->bytes, *end = at + line->length;
     uint64_t start, size;
@@ -74,7 +74,7 @@ static int take_chunk(struct jit_names *names, struct line *line, const char *by
         perf_map_append(line, at, (size_t)(stop - at));
         if (newline == NULL)
             break;
-        result = take_line(names, line, report);
+        result = perf_map_take_line(names, line, report);
         line->length = 0;
         at = newline + 1;
     }

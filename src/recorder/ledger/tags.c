@@ -11,7 +11,7 @@
 #define UNKNOWN_NAME "[unknown]"
 
 /* Return the number of a key; 0: absent. */
-static uint32_t number_of(const struct id_map *map, uint64_t key)
+static uint32_t tags_number_of(const struct id_map *map, uint64_t key)
 {
     uint32_t number = id_map_find(map, key);
     return number != ID_MAP_NONE ? number : 0;
@@ -96,7 +96,7 @@ void tags_clear(struct tags *tags)
 int tags_add_name(struct tags *tags, const struct record_name *name)
 {
     uint32_t number;
-    if (number_of(&tags->name_numbers, name->hash) != 0)
+    if (tags_number_of(&tags->name_numbers, name->hash) != 0)
         return 0;
     if (tags->name_count >= TAGS_NAMES_MAX ||
         tags->name_bytes + name->length >= TAGS_NAME_BYTES_MAX) {
@@ -110,7 +110,7 @@ int tags_add_name(struct tags *tags, const struct record_name *name)
 
 int tags_add_context(struct tags *tags, const struct record_context *context)
 {
-    if (number_of(&tags->context_numbers, context->hash) != 0)
+    if (tags_number_of(&tags->context_numbers, context->hash) != 0)
         return 0;
     if (tags->context_count >= TAGS_CONTEXTS_MAX ||
         tags->scope_count + context->count > TAGS_SCOPES_MAX) {
@@ -121,7 +121,7 @@ int tags_add_context(struct tags *tags, const struct record_context *context)
     if (append_context(tags, context->count) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < context->count; i++)
-        tags->scopes[tags->scope_count++] = number_of(&tags->name_numbers, context->names[i]);
+        tags->scopes[tags->scope_count++] = tags_number_of(&tags->name_numbers, context->names[i]);
     return id_map_set(&tags->context_numbers, context->hash, number);
 }
 
@@ -130,10 +130,10 @@ int tags_add_context(struct tags *tags, const struct record_context *context)
 /* Find or make the number of the type with this hash (0: none). */
 static int type_of(struct tags *tags, uint64_t hash, uint32_t *type)
 {
-    *type = hash != 0 ? number_of(&tags->type_numbers, hash) : TAG_NONE;
+    *type = hash != 0 ? tags_number_of(&tags->type_numbers, hash) : TAG_NONE;
     if (hash == 0 || *type != 0)
         return 0;
-    uint32_t name = number_of(&tags->name_numbers, hash);
+    uint32_t name = tags_number_of(&tags->name_numbers, hash);
     *type = TAG_OTHERS;
     if (name == 0 || tags->type_count >= TAGS_TYPES_MAX)
         return 0;
@@ -149,11 +149,11 @@ static int intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, 
     if (type_of(tags, type_hash, &tag.type) < 0)
         return -ENOMEM;
     if (context_hash != 0)
-        tag.context = number_of(&tags->context_numbers, context_hash);
+        tag.context = tags_number_of(&tags->context_numbers, context_hash);
     if (context_hash != 0 && tag.context == 0)
         tag.context = TAG_OTHERS;
     uint64_t key = (uint64_t)tag.type << 32 | tag.context;
-    *number = key != 0 ? number_of(&tags->tag_numbers, key) : TAG_NONE;
+    *number = key != 0 ? tags_number_of(&tags->tag_numbers, key) : TAG_NONE;
     if (key == 0 || *number != 0)
         return 0;
     *number = TAG_OTHERS;
@@ -188,7 +188,7 @@ int tags_intern(struct tags *tags, uint64_t type_hash, uint64_t context_hash, ui
 
 const char *tags_name_of(const struct tags *tags, uint64_t hash)
 {
-    return tags->names[number_of(&tags->name_numbers, hash)];
+    return tags->names[tags_number_of(&tags->name_numbers, hash)];
 }
 
 const char *tags_type_name(const struct tags *tags, uint32_t type)

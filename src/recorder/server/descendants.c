@@ -88,14 +88,14 @@ bool descendants_watches(const struct descendants *descendants, int fd)
 /* --- the set of descendants --- */
 
 /* Return the index of a pid among the known ones, or the index where it would be inserted. */
-static size_t place_of(const struct descendants *descendants, pid_t pid)
+static size_t descendants_place_of(const struct descendants *descendants, pid_t pid)
 {
     return SORTED_SEARCH(descendants->count, i, descendants->known[i].pid < pid);
 }
 
 static struct descendant *descendants_find(const struct descendants *descendants, pid_t pid)
 {
-    size_t place = place_of(descendants, pid);
+    size_t place = descendants_place_of(descendants, pid);
     return place < descendants->count && descendants->known[place].pid == pid
                ? &descendants->known[place]
                : NULL;
@@ -113,7 +113,7 @@ static struct descendant *descendants_add(struct descendants *descendants, pid_t
         descendants->lost = true;
         return NULL;
     }
-    size_t place = place_of(descendants, pid);
+    size_t place = descendants_place_of(descendants, pid);
     memmove(&descendants->known[place + 1], &descendants->known[place],
             (descendants->count - place) * sizeof(*descendants->known));
     descendants->known[place] = (struct descendant){.pid = pid};
@@ -411,7 +411,8 @@ static bool all_numbers_are_known(struct descendants *descendants, pid_t last)
         if (session->threads_of_gone[i] > session->command_pid)
             descendants_add(descendants, session->threads_of_gone[i]);
     }
-    size_t first = place_of(descendants, session->command_pid), end = place_of(descendants, last);
+    size_t first = descendants_place_of(descendants, session->command_pid),
+           end = descendants_place_of(descendants, last);
     end += end < descendants->count && descendants->known[end].pid == last;
     return last >= session->command_pid && end - first == (size_t)(last - session->command_pid) + 1;
 }

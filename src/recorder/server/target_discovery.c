@@ -103,7 +103,7 @@ static pid_t *list_candidates(const struct session *session, size_t *count)
 }
 
 /* Return the index of the pid, or the index where it would be inserted. */
-static size_t place_of(const struct discovery_list *list, pid_t pid)
+static size_t target_discovery_place_of(const struct discovery_list *list, pid_t pid)
 {
     return SORTED_SEARCH(list->count, i, list->entries[i].pid < pid);
 }
@@ -153,7 +153,7 @@ static void scan(struct server *server, bool running)
         discovery_read_rings(session, clock_read_ms(CLOCK_MONOTONIC));
         if (!process_info_comm(pids[i], entry.comm))
             continue;
-        size_t place = place_of(old, pids[i]);
+        size_t place = target_discovery_place_of(old, pids[i]);
         bool was_there = is_known_at(old, place, pids[i]);
         const struct discovery_entry *known = was_there ? &old->entries[place] : NULL;
         if (known != NULL && is_unchanged(known, entry.comm)) {
@@ -205,7 +205,7 @@ static void note_pending(struct discovery_list *list, const struct discovery_ent
 static void take_event(struct server *server, const struct exec_event *event)
 {
     struct discovery_list *list = &server->session->discovery;
-    size_t place = place_of(list, event->pid);
+    size_t place = target_discovery_place_of(list, event->pid);
     if (event->kind == EXEC_EVENT_RENAMED && is_known_at(list, place, event->pid) &&
         list->entries[place].state != DISCOVERY_NOT_WANTED)
         return;
@@ -246,7 +246,7 @@ static void take_exec(void *context, pid_t pid)
 {
     struct server *server = context;
     struct discovery_list *list = &server->session->discovery;
-    struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
+    struct discovery_entry *entry = renew_entry(list, target_discovery_place_of(list, pid), pid);
     if (entry == NULL)
         return;
     entry->began_us = (entry->seen_ms - EXEC_CHECK_PERIOD_MS) * 1000;
@@ -269,7 +269,7 @@ void discovery_begun(struct server *server, pid_t pid, uint64_t began_us)
 {
     struct discovery_list *list = &server->session->discovery;
     forget_done(list);
-    struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
+    struct discovery_entry *entry = renew_entry(list, target_discovery_place_of(list, pid), pid);
     if (entry == NULL)
         return;
     entry->was_reported = began_us != 0;
@@ -290,7 +290,7 @@ void discovery_begin_anew(struct server *server)
 void discovery_claim_answered(struct server *server, pid_t pid)
 {
     struct discovery_list *list = &server->session->discovery;
-    size_t place = place_of(list, pid);
+    size_t place = target_discovery_place_of(list, pid);
     if (is_known_at(list, place, pid) && list->entries[place].state == DISCOVERY_CLAIMED)
         list->entries[place].due_ms = list->due_ms = 0;
 }
@@ -298,7 +298,7 @@ void discovery_claim_answered(struct server *server, pid_t pid)
 static void look_again(struct server *server, pid_t pid)
 {
     struct discovery_list *list = &server->session->discovery;
-    struct discovery_entry *entry = renew_entry(list, place_of(list, pid), pid);
+    struct discovery_entry *entry = renew_entry(list, target_discovery_place_of(list, pid), pid);
     if (entry == NULL)
         return;
     entry->running = true;

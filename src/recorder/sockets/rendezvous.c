@@ -246,7 +246,7 @@ static bool drop_of_the_greediest(struct rendezvous *rendezvous, unsigned held)
 
 /* Make room for another connection of this user. If all places are taken, send the peer the reason
  * and return false. */
-static bool make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
+static bool rendezvous_make_room(struct rendezvous *rendezvous, uid_t uid, int fd)
 {
     char message[128];
     enum connection_share_answer answer = connection_shares_check(&rendezvous->shares, uid);
@@ -366,7 +366,7 @@ static void accept_peers(struct rendezvous *rendezvous)
             continue;
         }
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) < 0 ||
-            !make_room(rendezvous, credentials.uid, fd)) {
+            !rendezvous_make_room(rendezvous, credentials.uid, fd)) {
             close_connection(rendezvous, fd);
             continue;
         }

@@ -132,7 +132,7 @@ void session_directory_remove(char link[SESSION_LINK_MAX])
 }
 
 /* Parse a number that consists of decimal digits only. Return -1 if it is not one. */
-static long number_of(const char *name)
+static long session_directory_number_of(const char *name)
 {
     size_t digits = strspn(name, "0123456789");
     return digits == 0 || digits > 10 || name[digits] != 0 ? -1 : strtol(name, NULL, 10);
@@ -150,7 +150,7 @@ static void visit_place(int fd, uid_t owner, session_directory_visitor *visit, v
     }
     for (unsigned i = 0; i < ENTRIES_MAX && (entry = readdir(directory)) != NULL; i++) {
         char socket[SESSION_LINK_MAX];
-        long pid = number_of(entry->d_name);
+        long pid = session_directory_number_of(entry->d_name);
         ssize_t length = pid <= 0 ? -1 : readlinkat(fd, entry->d_name, socket, sizeof(socket));
         if (length <= 0 || (size_t)length == sizeof(socket))
             continue;
@@ -171,7 +171,7 @@ static void visit_others(const char *place, const char *before, const char *afte
          i < PLACES_MAX && directory != NULL && (entry = readdir(directory)) != NULL; i++) {
         char path[SESSION_LINK_MAX];
         long uid = strncmp(entry->d_name, before, strlen(before)) == 0
-                       ? number_of(entry->d_name + strlen(before))
+                       ? session_directory_number_of(entry->d_name + strlen(before))
                        : -1;
         if (uid < 0 || (uid_t)uid == geteuid())
             continue;

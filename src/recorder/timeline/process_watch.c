@@ -49,7 +49,7 @@ bool process_watch_rss(const struct process_watch *watch, struct process_memory 
     return is_alive;
 }
 
-static void take_line(struct trace_memory_point *point, const char *line)
+static void process_watch_take_line(struct trace_memory_point *point, const char *line)
 {
 #define LINE(name, member)                                                                         \
     {                                                                                              \
@@ -84,7 +84,7 @@ static void read_status(int fd, struct trace_memory_point *point)
         text[kept] = 0;
         for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
             if (!is_rest && (line[0] == 'V' || line[0] == 'R'))
-                take_line(point, line);
+                process_watch_take_line(point, line);
             is_rest = false;
         }
         kept -= (size_t)(line - text);

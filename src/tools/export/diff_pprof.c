@@ -24,7 +24,7 @@ struct joined {
     struct profile_sample *rows; /* of the dump */
 };
 
-static const char *text_of(struct joined *joined, const char *text)
+static const char *diff_pprof_text_of(struct joined *joined, const char *text)
 {
     bool added;
     uint64_t id = xmalloc_id(intern_bytes(&joined->text_ids, text, strlen(text), &added));
@@ -45,9 +45,9 @@ static void diff_pprof_append(struct joined *joined, const struct profile *from)
     struct profile *profile = &joined->profile;
     for (size_t i = 0; i < from->frame_count; i++) {
         struct profile_frame frame = from->frames[i];
-        frame.name = text_of(joined, frame.name);
-        frame.linkage_name = text_of(joined, frame.linkage_name);
-        frame.source_file = text_of(joined, frame.source_file);
+        frame.name = diff_pprof_text_of(joined, frame.name);
+        frame.linkage_name = diff_pprof_text_of(joined, frame.linkage_name);
+        frame.source_file = diff_pprof_text_of(joined, frame.source_file);
         frame.mapping = moved(frame.mapping, profile->mapping_count);
         profile->frames[profile->frame_count + i] = frame;
     }

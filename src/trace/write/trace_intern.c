@@ -56,7 +56,7 @@ static struct intern_table *strings_of(struct trace_writer *writer, struct inter
 
 /* Make room for an entry, and begin the tables of a ProfilePacket: in them, id 0 must be written as
  * the empty string. */
-static void make_room(struct trace_writer *writer, size_t bytes)
+static void trace_intern_make_room(struct trace_writer *writer, size_t bytes)
 {
     if (writer->interned.length + bytes + PACKET_OVERHEAD_BYTES > TRACE_PACKET_BYTES_MAX)
         packet_flush_interned(writer);
@@ -82,7 +82,7 @@ uint64_t packet_intern_string(struct trace_writer *writer, struct intern_table *
     string.iid = id;
     string.str.data = (uint8_t *)bytes;
     string.str.len = length;
-    make_room(writer, length);
+    trace_intern_make_room(writer, length);
     proto_put_message(&writer->interned, table_field(writer, field), &string.base);
     return id;
 }
@@ -139,7 +139,7 @@ static uint64_t put_mapping(struct trace_writer *writer, uint64_t id,
         message.build_id = packet_intern_string(writer, strings_of(writer, &writer->build_ids),
                                                 PB_INTERNED_DATA_BUILD_IDS, mapping->build_id,
                                                 mapping->build_id_length);
-    make_room(writer, 16 * PATH_COMPONENTS_MAX);
+    trace_intern_make_room(writer, 16 * PATH_COMPONENTS_MAX);
     proto_put_message(&writer->interned, table_field(writer, PB_INTERNED_DATA_MAPPINGS),
                       &message.base);
     return writer->error < 0 ? 0 : id;
@@ -232,7 +232,7 @@ static uint64_t intern_frame(struct trace_writer *writer, uint64_t mapping, uint
     at = proto_field_count(at, PB_FRAME_SOURCE_PATH_IID, file_id);
     at = proto_field_count(at, PB_FRAME_LINE_NUMBER, line);
     at = proto_field_count(at, PB_FRAME_KIND, kind);
-    make_room(writer, 0);
+    trace_intern_make_room(writer, 0);
     proto_put_bytes(&writer->interned, table_field(writer, PB_INTERNED_DATA_FRAMES), message,
                     (size_t)(at - message));
     return writer->error < 0 ? 0 : id;
@@ -272,7 +272,7 @@ uint64_t trace_writer_marker(struct trace_writer *writer, const char *name)
 static void put_callstack(struct trace_writer *writer, uint64_t id, const uint64_t *frame_ids,
                           size_t count)
 {
-    make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
+    trace_intern_make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
     struct proto_buffer *entry = &writer->scratch;
     entry->length = 0;
     uint8_t *at = proto_buffer_reserve(entry, (1 + count) * PROTO_FIELD_BYTES_MAX);
@@ -336,7 +336,7 @@ uint64_t trace_writer_heap_context(struct trace_writer *writer, const uint64_t *
     context.iid = id;
     context.n_name_ids = count;
     context.name_ids = (uint64_t *)names;
-    make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
+    trace_intern_make_room(writer, count * (1 + PROTO_VARINT_BYTES_MAX));
     proto_put_message(&writer->interned, table_field(writer, PB_INTERNED_DATA_HEAP_CONTEXTS),
                       &context.base);
     return writer->error < 0 ? 0 : id;

@@ -105,7 +105,7 @@ struct names {
     uint64_t count;
 };
 
-static bool take_line(struct names *names, size_t at, struct proto_span line)
+static bool fleet_symbolize_take_line(struct names *names, size_t at, struct proto_span line)
 {
     struct proto_field field;
     names->functions[at] = names->files[at] = (struct proto_span){0};
@@ -142,7 +142,7 @@ static int take_names(void *context, size_t module, uint64_t address, const void
     size_t count = 0;
     while (count < FLEET_INLINED_MAX && proto_next(&span, &field) > 0)
         if (field.number == PB_ADDRESS_SYMBOLS_LINES && field.type == PROTO_BYTES)
-            count += take_line(names, count, field.span);
+            count += fleet_symbolize_take_line(names, count, field.span);
     if (count == 0)
         return 0;
     for (size_t i = 0; i < of->build_id_length; i++)

@@ -46,7 +46,7 @@ static void keep_descriptor(struct tracing_frame_reader *reader, struct msghdr *
 }
 
 /* Move the unread bytes to the start of the buffer. */
-static int make_room(struct tracing_frame_reader *reader)
+static int frame_make_room(struct tracing_frame_reader *reader)
 {
     if (reader->bytes == NULL)
         reader->bytes = malloc(BUFFER_BYTES);
@@ -63,7 +63,7 @@ static int make_room(struct tracing_frame_reader *reader)
 
 ssize_t tracing_frame_receive(struct tracing_frame_reader *reader, int socket)
 {
-    int result = make_room(reader);
+    int result = frame_make_room(reader);
     if (result < 0)
         return result;
     union {

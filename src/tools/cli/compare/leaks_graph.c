@@ -106,8 +106,8 @@ struct tree {
     uint32_t *stack;
 };
 
-static const char *name_of(struct tree *tree, const struct profile *profile,
-                           const struct profile_frame *frame, uint64_t *number)
+static const char *leaks_graph_name_of(struct tree *tree, const struct profile *profile,
+                                       const struct profile_frame *frame, uint64_t *number)
 {
     char buffer[PROFILE_LABEL_BYTES];
     bool added;
@@ -126,7 +126,7 @@ static size_t node_below(struct tree *tree, size_t parent, const struct profile 
 {
     uint64_t number;
     bool added;
-    const char *name = name_of(tree, profile, frame, &number);
+    const char *name = leaks_graph_name_of(tree, profile, frame, &number);
     uint64_t key[] = {parent, number};
     uint64_t id = xmalloc_id(intern_bytes(&tree->ids, key, sizeof(key), &added));
     if (added) {

@@ -19,7 +19,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct screen *screen, con
 
 /* --- the figure --- */
 
-static bool is_known(const struct screen *screen, enum diff_figure figure)
+static bool screen_model_is_known(const struct screen *screen, enum diff_figure figure)
 {
     for (size_t i = 0; i < screen->column_count; i++)
         if (!screen->sites->unknown[i].bytes[figure])
@@ -32,7 +32,7 @@ static enum diff_figure first_known(const struct screen *screen, enum diff_figur
 {
     for (int i = 0; i < DIFF_FIGURES; i++) {
         enum diff_figure other = (enum diff_figure)(((int)figure + i) % DIFF_FIGURES);
-        if (is_known(screen, other))
+        if (screen_model_is_known(screen, other))
             return other;
     }
     return figure;
@@ -112,7 +112,7 @@ static double bytes_of_all(const struct screen *screen)
 static void show_something(struct screen *screen)
 {
     if (screen->request->figure_chosen || bytes_of_all(screen) >= 0.5 ||
-        !is_known(screen, DIFF_PEAK))
+        !screen_model_is_known(screen, DIFF_PEAK))
         return;
     enum diff_figure before = breakdown_figure(screen->breakdown);
     breakdown_set_figure(screen->breakdown, DIFF_PEAK);

@@ -135,7 +135,7 @@ struct finding {
     unsigned of_latest, left_out;
 };
 
-static bool is_known(const struct session_list *list, pid_t pid)
+static bool session_list_is_known(const struct session_list *list, pid_t pid)
 {
     for (size_t i = 0; i < list->count; i++) {
         if (pid != 0 && list->servers[i].pid == pid)
@@ -166,7 +166,7 @@ static bool session_list_append(struct finding *finding, struct session_server *
     server->uid = peer.uid;
     if (peer.pid > 0)
         server->pid = peer.pid;
-    bool is_wanted = !is_known(list, server->pid);
+    bool is_wanted = !session_list_is_known(list, server->pid);
     if (is_wanted && list->count < SERVERS_MAX) {
         XARRAY_RESERVE(&list->servers, &list->capacity, list->count, 8);
         finding->connections[list->count] = fd;

@@ -62,7 +62,7 @@ static void end_numbers(struct json_numbers *numbers)
 }
 
 /* Return the item's number, from 0. */
-static uint32_t number_of(struct json_numbers *numbers, uint32_t item)
+static uint32_t report_json_number_of(struct json_numbers *numbers, uint32_t item)
 {
     if (numbers->number[item] == 0) {
         numbers->order[numbers->count++] = item;
@@ -142,7 +142,7 @@ static void json_stacks_print(struct json_stacks *stacks, struct json_writer *js
         return;
     }
     if (stacks->compact) {
-        json_unsigned(json, "stack", number_of(&stacks->nodes, callsite));
+        json_unsigned(json, "stack", report_json_number_of(&stacks->nodes, callsite));
         return;
     }
     json_array(json, "frames");
@@ -163,9 +163,9 @@ static void json_stacks_print_lists(struct json_stacks *stacks, struct json_writ
     for (size_t i = 0; i < stacks->nodes.count; i++) {
         const struct profile_callsite *node = &profile->callsites[stacks->nodes.order[i]];
         json_array(json, NULL);
-        json_unsigned(json, NULL, number_of(&stacks->frames, node->frame));
+        json_unsigned(json, NULL, report_json_number_of(&stacks->frames, node->frame));
         if (node->parent != PROFILE_NONE)
-            json_unsigned(json, NULL, number_of(&stacks->nodes, node->parent));
+            json_unsigned(json, NULL, report_json_number_of(&stacks->nodes, node->parent));
         json_end_array(json);
     }
     json_end_array(json);

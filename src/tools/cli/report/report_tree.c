@@ -52,7 +52,7 @@ static bool locale_is_utf8(void)
     return is_utf8;
 }
 
-static struct profile_estimate figure_of(const struct tree_printer *at, uint32_t node)
+static struct profile_estimate report_tree_figure_of(const struct tree_printer *at, uint32_t node)
 {
     return estimate_of_view(&at->tree->nodes[node].cumulative, at->printer->options->view);
 }
@@ -66,7 +66,7 @@ static struct level collect_level(const struct tree_printer *at, uint32_t first)
         most++;
     level.lines = xcalloc(most + 1, sizeof(*level.lines));
     for (uint32_t node = first; node != PROFILE_NONE; node = at->tree->nodes[node].next_sibling) {
-        struct profile_estimate figure = figure_of(at, node);
+        struct profile_estimate figure = report_tree_figure_of(at, node);
         double rank = estimate_rank(&figure, at->printer->options->view);
         if (rank >= at->total * SHARE_MIN && rank >= 0.5) {
             level.lines[level.count++] = (struct ranked){node, rank};
@@ -102,7 +102,7 @@ static void print_place(const struct tree_printer *at, uint32_t node)
 static void print_node(const struct tree_printer *at, uint32_t node, const char *mark)
 {
     const struct printer *printer = at->printer;
-    struct profile_estimate figure = figure_of(at, node);
+    struct profile_estimate figure = report_tree_figure_of(at, node);
     printer_figures(printer, &figure, at->total, printer->options->view);
     fprintf(printer->out, "%s%s", at->prefix, mark);
     printer_frame(printer, frame_of(at, node), strlen(at->prefix) + strlen(mark));

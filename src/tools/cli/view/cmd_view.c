@@ -169,8 +169,8 @@ static int asked_dumps_choose(struct asked_dumps *asked, const struct view_profi
 /* --- the address --- */
 
 /* Write "PROFILE.HEAP" and return the number of the dump. */
-static size_t place_of(const struct view_profiles *profiles, const struct export_dump *at,
-                       char *text, size_t size)
+static size_t view_place_of(const struct view_profiles *profiles, const struct export_dump *at,
+                            char *text, size_t size)
 {
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
@@ -190,12 +190,12 @@ static void asked_dumps_write_fragment(const struct asked_dumps *asked,
     text[0] = '\0';
     if (opening->at.dump == NULL)
         return;
-    size_t dump = place_of(profiles, &opening->at, at, sizeof(at));
+    size_t dump = view_place_of(profiles, &opening->at, at, sizeof(at));
     int length = snprintf(text, size, "#heap=%s&dump=%zu&view=%s", at, dump,
                           export_view_info[opening->view].name);
     if (opening->base.dump == NULL || length < 0 || (size_t)length >= size)
         return;
-    dump = place_of(profiles, &opening->base, base, sizeof(base));
+    dump = view_place_of(profiles, &opening->base, base, sizeof(base));
     if (opening->base.heap == opening->at.heap)
         snprintf(text + length, size - (size_t)length, "&base=%zu", dump);
     else

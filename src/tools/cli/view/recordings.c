@@ -69,7 +69,7 @@ void recordings_list(struct recordings *recordings, FILE *out)
 /* --- begin and end --- */
 
 /* Make room for one more: forget the oldest that has ended. */
-static int make_room(struct recordings *recordings, struct error *error)
+static int recordings_make_room(struct recordings *recordings, struct error *error)
 {
     size_t running = 0, oldest = recordings->count;
     for (size_t i = recordings->count; i-- > 0;) {
@@ -94,7 +94,7 @@ static int recordings_add(struct recordings *recordings,
                           const struct recording_arguments *arguments, FILE *out,
                           struct error *error)
 {
-    int code = make_room(recordings, error);
+    int code = recordings_make_room(recordings, error);
     if (code < 0)
         return code;
     struct recording *recording = recording_start(recordings->last_id + 1, arguments, error);

@@ -152,8 +152,8 @@ static double rank_of(const struct question *question, const struct details_row 
     }
 }
 
-static void name_of(const struct question *question, const struct details_row *row,
-                    struct function_names *names)
+static void answer_details_name_of(const struct question *question, const struct details_row *row,
+                                   struct function_names *names)
 {
     if (row->function != STACK_NONE)
         functions_name(&question->profiles->functions, row->function, names);
@@ -170,8 +170,8 @@ static int compare_names(const struct question *question, const struct details_r
                          const struct details_row *right)
 {
     struct function_names one, other;
-    name_of(question, left, &one);
-    name_of(question, right, &other);
+    answer_details_name_of(question, left, &one);
+    answer_details_name_of(question, right, &other);
     int order = strcasecmp(one.name, other.name);
     return order != 0 ? order : strcmp(one.full_name, other.full_name);
 }
@@ -201,7 +201,7 @@ static void keep_found(struct question *question)
     if (question->search == NULL || *question->search == '\0')
         return;
     for (size_t i = 0; i < details->count; i++) {
-        name_of(question, &details->rows[i], &names);
+        answer_details_name_of(question, &details->rows[i], &names);
         if (strcasestr(names.full_name, question->search) != NULL ||
             strcasestr(names.module, question->search) != NULL)
             details->rows[kept++] = details->rows[i];

@@ -35,7 +35,7 @@ struct writing {
 
 /* --- figures --- */
 
-static bool is_known(const struct writing *writing, bool counts)
+static bool answer_export_is_known(const struct writing *writing, bool counts)
 {
     const struct view_selection *selection = &writing->graph->selection;
     uint32_t unknown = selection->at.dump.heap->unknown;
@@ -60,7 +60,7 @@ static void write_change(struct writing *writing, const struct flame_sum *sum, b
 {
     const struct view_leaves *leaves = &writing->graph->leaves;
     const struct change change = view_leaves_change(leaves, sum, counts, of_heap);
-    bool known = is_known(writing, counts);
+    bool known = answer_export_is_known(writing, counts);
     double gained = counts ? sum->gained.count : sum->gained.bytes,
            lost = counts ? sum->lost.count : sum->lost.bytes;
     write_value(writing, "change", change.value, known);
@@ -76,7 +76,7 @@ static void write_estimate(struct writing *writing, const struct flame_sum *sum,
                            bool of_heap)
 {
     const struct export_dump *at = &writing->graph->selection.at.dump;
-    bool known = is_known(writing, counts);
+    bool known = answer_export_is_known(writing, counts);
     const struct estimate_shown shown =
         of_heap ? view_total(at, writing->graph->selection.view, counts)
                 : (struct estimate_shown){counts ? sum->gained.count : sum->gained.bytes,

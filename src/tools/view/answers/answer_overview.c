@@ -304,8 +304,8 @@ static struct opening find_opening(const struct view_profiles *profiles,
 }
 
 /* Return where a heap is. */
-static struct opening place_of(const struct view_profiles *profiles, const struct export_dump *at,
-                               enum export_view view)
+static struct opening answer_overview_place_of(const struct view_profiles *profiles,
+                                               const struct export_dump *at, enum export_view view)
 {
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
@@ -332,7 +332,7 @@ static void write_opening(struct json_writer *json, const struct view_profiles *
     if (given != NULL && given->tab != NULL)
         json_string(json, "tab", given->tab);
     if (given != NULL && given->base.dump != NULL) {
-        const struct opening base = place_of(profiles, &given->base, given->view);
+        const struct opening base = answer_overview_place_of(profiles, &given->base, given->view);
         snprintf(id, sizeof(id), "%zu.%zu.%zu", base.profile, base.heap,
                  (size_t)(base.dump - base.found->dumps));
         json_string(json, "base", base.found == opening->found ? strrchr(id, '.') + 1 : id);
@@ -343,9 +343,10 @@ static void write_opening(struct json_writer *json, const struct view_profiles *
 void overview_write(struct view_profiles *profiles, const struct view_kept *kept,
                     const struct view_opening *given, FILE *out)
 {
-    const struct opening opening = given == NULL || given->at.dump == NULL
-                                       ? find_opening(profiles, kept)
-                                       : place_of(profiles, &given->at, given->view);
+    const struct opening opening =
+        given == NULL || given->at.dump == NULL
+            ? find_opening(profiles, kept)
+            : answer_overview_place_of(profiles, &given->at, given->view);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_string(&json, "version", HEAPPROFD_VERSION);

@@ -117,7 +117,7 @@ static void write_row(struct json_writer *json, const struct question *question,
 
 /* --- order and search --- */
 
-static double figure_of(const struct table_row *row, enum order order)
+static double answer_table_figure_of(const struct table_row *row, enum order order)
 {
     const struct flame_sum *self = &row->self, *total = &row->total;
     switch (order) {
@@ -156,8 +156,8 @@ static int compare_rows(const void *left_pointer, const void *right_pointer, voi
     if (question->order == ORDER_NAME) {
         order = compare_names(&question->profiles->functions, left, right);
     } else {
-        double one = flame_rank(figure_of(left, question->order));
-        double other = flame_rank(figure_of(right, question->order));
+        double one = flame_rank(answer_table_figure_of(left, question->order));
+        double other = flame_rank(answer_table_figure_of(right, question->order));
         order = (one > other) - (one < other);
     }
     if (order != 0)

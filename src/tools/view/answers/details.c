@@ -23,7 +23,7 @@ static struct flame_sum *sum_of(const struct maker *maker, struct details_row *r
     return column < maker->request->dump_count ? &row->dumps[column] : &row->change;
 }
 
-static void add_row(struct details *details, struct details_row row)
+static void details_add_row(struct details *details, struct details_row row)
 {
     XARRAY_ADD(&details->rows, &details->count, &details->capacity, row);
 }
@@ -34,14 +34,14 @@ static struct details_row *row_of_function(struct maker *maker, uint32_t functio
 {
     struct details *details = maker->details;
     if (maker->of_functions[function] == 0) {
-        add_row(details, (struct details_row){.function = function});
+        details_add_row(details, (struct details_row){.function = function});
         maker->of_functions[function] = (uint32_t)details->count;
     }
     return &details->rows[maker->of_functions[function] - 1];
 }
 
-static void take_node(const struct maker *maker, struct details_row *row, size_t column,
-                      const struct flame_node *node)
+static void details_take_node(const struct maker *maker, struct details_row *row, size_t column,
+                              const struct flame_node *node)
 {
     *sum_of(maker, row, column) = node->sum;
     row->opens |= node->self.width < node->sum.width;
@@ -53,7 +53,7 @@ static void take_level(struct maker *maker, size_t column, const struct flame *f
         const struct flame_node *node = &flame->nodes[i];
         struct details_row *row =
             i == 0 ? &maker->details->total : row_of_function(maker, node->function);
-        take_node(maker, row, column, node);
+        details_take_node(maker, row, column, node);
     }
 }
 
@@ -107,7 +107,8 @@ static struct details_row *row_of_type(struct maker *maker, const char *type)
     bool added;
     uint64_t id = xmalloc_id(intern_bytes(&maker->types, type, strlen(type), &added));
     if (added)
-        add_row(maker->details, (struct details_row){.function = STACK_NONE, .label = type});
+        details_add_row(maker->details,
+                        (struct details_row){.function = STACK_NONE, .label = type});
     return &maker->details->rows[id - 1];
 }
 

@@ -76,7 +76,7 @@ static void copy_stacks(struct maker *maker, uint32_t group, const struct view_l
 
 /* --- groups of one dimension --- */
 
-static char *name_of(enum view_dimension dimension, const struct table_row *row)
+static char *groups_name_of(enum view_dimension dimension, const struct table_row *row)
 {
     const char *kind = view_dimension_names[dimension];
     if (dimension != VIEW_THREAD)
@@ -87,7 +87,7 @@ static char *name_of(enum view_dimension dimension, const struct table_row *row)
     return xasprintf("%s %s (%" PRId64 ")", kind, row->label, row->number);
 }
 
-static char *part_of(enum view_dimension dimension, const struct table_row *row)
+static char *groups_part_of(enum view_dimension dimension, const struct table_row *row)
 {
     return dimension == VIEW_THREAD ? xasprintf("%" PRId64, row->number) : xstrdup(row->label);
 }
@@ -95,11 +95,11 @@ static char *part_of(enum view_dimension dimension, const struct table_row *row)
 static int add_part(struct maker *maker, enum view_dimension dimension, const struct table_row *row,
                     struct error *error)
 {
-    char *part = part_of(dimension, row);
+    char *part = groups_part_of(dimension, row);
     struct view_only_item item = {.dimension = dimension, .text = part, .number = row->number};
     struct view_selection some;
     struct view_leaves leaves = {0};
-    uint32_t group = add_group(maker, name_of(dimension, row), part);
+    uint32_t group = add_group(maker, groups_name_of(dimension, row), part);
     int code = view_selection_restrict(&some, maker->profiles, maker->selection, &item, error);
     if (code == 0) {
         view_leaves_make(&leaves, maker->profiles, &some);

@@ -33,7 +33,7 @@ struct parts {
 };
 
 /* Return the row of a part. */
-static struct table_row *row_of(struct parts *at, const struct table_row *wanted)
+static struct table_row *table_row_of(struct parts *at, const struct table_row *wanted)
 {
     bool added, is_numbered = wanted->label == NULL || at->key == VIEW_THREAD;
     uint64_t id = xmalloc_id(
@@ -62,7 +62,7 @@ static void take_part(struct parts *at, const struct profile_part *part,
     } else {
         wanted.label = at->key == VIEW_TYPE ? part->type : part->context;
     }
-    struct table_row *row = row_of(at, &wanted);
+    struct table_row *row = table_row_of(at, &wanted);
     sum.width = estimate_rank(&sum.gained, view);
     flame_sum_add(&row->self, &sum);
     flame_sum_add(&row->total, &sum);
@@ -105,7 +105,7 @@ static void take_class(struct parts *at, const struct profile_sample *sample,
     sum.width = estimate_rank(&sum.gained, view);
     if (sum.width == 0)
         return;
-    struct table_row *row = row_of(at, &wanted);
+    struct table_row *row = table_row_of(at, &wanted);
     flame_sum_add(&row->self, &sum);
     flame_sum_add(&row->total, &sum);
 }
@@ -176,7 +176,7 @@ static void add_classes(struct parts *at, const struct view_dump *of)
     for (size_t i = 0; i < dump->sample_count; i++) {
         const struct table_row wanted = {.function = STACK_NONE,
                                          .number = class_of(at, dump->samples[i])};
-        row_of(at, &wanted);
+        table_row_of(at, &wanted);
     }
 }
 
@@ -248,7 +248,7 @@ static bool is_of_function(enum view_dimension key)
     return key == VIEW_FUNCTION || key == VIEW_HOLDER;
 }
 
-static void add_row(struct table *table, struct table_row row)
+static void table_add_row(struct table *table, struct table_row row)
 {
     XARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
 }
@@ -270,9 +270,9 @@ static void number_rows(struct table *table, struct functions *functions, enum v
                           : xmalloc_id(intern_bytes(&ids, text, strlen(text), &added));
         of_functions[i] = (uint32_t)(id - 1);
         if (added)
-            add_row(table,
-                    (struct table_row){.label = is_of_function(key) ? NULL : text,
-                                       .function = is_of_function(key) ? (uint32_t)i : STACK_NONE});
+            table_add_row(table, (struct table_row){.label = is_of_function(key) ? NULL : text,
+                                                    .function = is_of_function(key) ? (uint32_t)i
+                                                                                    : STACK_NONE});
     }
     intern_free(&ids);
 }

@@ -219,8 +219,8 @@ static struct profile_sample *part_divide(struct maker *maker, const struct prof
 }
 
 /* Return what is to be kept of a sample; NULL: nothing. */
-static const struct profile_sample *part_of(struct maker *maker,
-                                            const struct profile_sample *sample)
+static const struct profile_sample *part_keep_of(struct maker *maker,
+                                                 const struct profile_sample *sample)
 {
     static const struct profile_part without_part = {.type = "", .context = ""};
     const struct view_only *only = maker->request->only;
@@ -261,7 +261,7 @@ static void take_samples(struct maker *maker, const struct profile_dump *dump)
     part->samples = xcalloc(dump->sample_count + 1, sizeof(*part->samples));
     part->parts = xcalloc(dump->part_count + 1, sizeof(*part->parts));
     for (size_t i = 0; i < dump->sample_count; i++) {
-        const struct profile_sample *sample = dump->samples[i], *kept = part_of(maker, sample);
+        const struct profile_sample *sample = dump->samples[i], *kept = part_keep_of(maker, sample);
         if (kept != sample)
             leave_out(&part->dump.left_out, sample, kept);
         if (kept == NULL)

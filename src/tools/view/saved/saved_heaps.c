@@ -18,8 +18,8 @@
 
 /* Return one of the figures of a sample: bytes, count, their variances and samples of what was
  * allocated, of what was freed, and of what was live at the peak. */
-static double figure_of(const struct trace_figures *figures, const struct trace_peak_figures *peak,
-                        unsigned which)
+static double saved_heaps_figure_of(const struct trace_figures *figures,
+                                    const struct trace_peak_figures *peak, unsigned which)
 {
     const double all[FIGURES] = {
         figures->allocated_bytes,
@@ -92,7 +92,7 @@ void saved_dump_write(struct saved_heaps *heaps, const struct saved_heap *heap, 
     write_counted(&block.json, &at);
     json_array(&block.json, "left_out");
     for (unsigned i = 0; i < FIGURES; i++)
-        json_number(&block.json, NULL, figure_of(&left->figures, &left->peak, i));
+        json_number(&block.json, NULL, saved_heaps_figure_of(&left->figures, &left->peak, i));
     json_end_array(&block.json);
     json_object(&block.json, "whole");
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
@@ -210,7 +210,7 @@ static void write_sample_columns(struct columns *columns, const struct saved_hea
         snprintf(name, sizeof(name), "figure %u", which);
         for (size_t i = 0; i < heap->sample_count; i++)
             columns->values[i] =
-                figure_of(&heap->samples[i]->figures, &heap->samples[i]->peak, which);
+                saved_heaps_figure_of(&heap->samples[i]->figures, &heap->samples[i]->peak, which);
         saved_block_doubles(&columns->block, name, columns->values, heap->sample_count);
     }
 }
@@ -223,8 +223,8 @@ static void write_part_columns(struct columns *columns)
         snprintf(name, sizeof(name), "part figure %u", which);
         for (size_t i = 0; i < columns->part_count; i++)
             if (columns->parts[i].has_figures)
-                columns->values[used++] =
-                    figure_of(&columns->parts[i].of->figures, &columns->parts[i].of->peak, which);
+                columns->values[used++] = saved_heaps_figure_of(&columns->parts[i].of->figures,
+                                                                &columns->parts[i].of->peak, which);
         saved_block_doubles(&columns->block, name, columns->values, columns->figure_count);
     }
 }

@@ -49,7 +49,8 @@ static bool is_ours(struct proto_span source)
 }
 
 /* Copy a serialized TraceConfig: its heap profile and duration alone, or all but the former. */
-static void put_part(struct proto_buffer *part, const struct session_config *config, bool ours)
+static void tracing_beside_put_part(struct proto_buffer *part, const struct session_config *config,
+                                    bool ours)
 {
     struct proto_span rest = {config->bytes, config->bytes + config->length};
     struct proto_field field;
@@ -84,8 +85,8 @@ static int tracing_beside_divide(struct session_config *session, const char *pat
                                  struct heap_config *config, struct error *error)
 {
     struct proto_buffer ours = {0}, others = {0};
-    put_part(&ours, session, true);
-    put_part(&others, session, false);
+    tracing_beside_put_part(&ours, session, true);
+    tracing_beside_put_part(&others, session, false);
     session_config_clear(session);
     if (ours.failed || others.failed)
         xmalloc_fail(0);
