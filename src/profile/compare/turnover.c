@@ -207,11 +207,14 @@ static void measure(struct turnover *row, const struct turnover_facts *facts, ui
     row->pace = pace_of(times, &parts);
 }
 
-/* Return how long the process had been profiled at the dump; 0: unknown. */
+/* Return how long the process had been profiled at the dump; 0: unknown. A program may end within
+ * its first millisecond. */
 static uint64_t profiled_ms(const struct profile *profile, const struct export_dump *dump)
 {
     uint64_t start_ns = start_of_process(profile, dump->heap), end_ns = dump->dump->boottime_ns;
-    return end_ns > start_ns ? (end_ns - start_ns) / 1000000 : 0;
+    if (end_ns < start_ns)
+        return 0;
+    return end_ns < start_ns + 1000000 ? 1 : (end_ns - start_ns) / 1000000;
 }
 
 static bool has_times(const struct profile_dump *dump)
