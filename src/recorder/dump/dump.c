@@ -186,7 +186,7 @@ static void sum_parts(struct dump *dump, size_t count, struct trace_heap_sample 
         trace_peak_figures_add(&thread->peak, &figures.peak);
         trace_figures_add(&sample->figures, &figures.sums);
         trace_peak_figures_add(&sample->peak, &figures.peak);
-        uint32_t next = dump->times.first[part->figures];
+        uint32_t next = dump_times_first(&dump->times, part->figures);
         while (next != 0)
             dump_count_work(dump, dump_times_add(&dump->times, dump->ledger, dump->snapshot,
                                                  part->figures, figures.heap, &next, times));
@@ -407,11 +407,10 @@ int dump_write(struct trace_writer *writer, struct dump_files *files, struct led
                         .tree = ledger_callsites(ledger),
                         .request = request};
     int code = allocate_ids(&dump);
-    /* Now, before a pause lets events in: they are of the snapshot's moment. */
-    if (code == 0)
-        code = dump_times_take(&dump.times, ledger,
-                               request->status.timestamp_ns / 1000000 - request->start_ms);
     if (code == 0) {
+        /* Now, before a pause lets events in: they are of the snapshot's moment. */
+        dump_times_take(&dump.times, ledger,
+                        request->status.timestamp_ns / 1000000 - request->start_ms);
         dump_names_find(&dump);
         code = write_heaps(&dump);
         int ended = trace_writer_dumps_end(writer);

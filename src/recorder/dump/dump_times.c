@@ -2,7 +2,6 @@
 /* Take the times of live samples in one pass, as lists by figures. */
 #include "recorder/dump/dump_times.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "util/array.h"
@@ -32,7 +31,7 @@ static void dump_times_reserve(struct dump_times *times, const struct ledger *le
         populate_pages(times->items, count * sizeof(*times->items));
 }
 
-int dump_times_take(struct dump_times *times, const struct ledger *ledger, uint64_t now_ms)
+void dump_times_take(struct dump_times *times, const struct ledger *ledger, uint64_t now_ms)
 {
     size_t heaps;
     ledger_heaps(ledger, &heaps);
@@ -45,7 +44,8 @@ int dump_times_take(struct dump_times *times, const struct ledger *ledger, uint6
         size_t left = times->count < SAMPLES_MAX ? SAMPLES_MAX - times->count : 0;
         times->parts[i] = ledger_live_visit(ledger, i, left / (i + 1), take_time, times);
     }
-    return times->failed ? -ENOMEM : 0;
+    if (times->failed)
+        dump_times_clear(times);
 }
 
 void dump_times_clear(struct dump_times *times)

@@ -13,6 +13,10 @@
 /* A session of root may use a quarter of the machine's memory. */
 #define ROOT_MEMORY_PART 4
 
+/* While a session records it has this much of its memory. The rest is for its last dump: a session
+ * that looks at its memory too late, on a busy machine, must not lose its profile. */
+#define MEMORY_RECORDING_PERCENT 85
+
 /* If the machine runs out of memory, the kernel kills sessions before the programs that they
  * profile (0 to 1000). */
 #define OOM_SCORE "500"
@@ -78,7 +82,17 @@ uint64_t session_confine_resources(const struct access_policy *policy, bool is_r
     if (bytes == 0 || IS_SANITIZED || getrlimit(RLIMIT_DATA, &memory) < 0)
         return bytes;
     if (memory.rlim_max == RLIM_INFINITY || memory.rlim_max > bytes)
-        memory = (struct rlimit){bytes, bytes};
+        memory.rlim_max = bytes;
+    memory.rlim_cur = memory.rlim_max / 100 * MEMORY_RECORDING_PERCENT;
     setrlimit(RLIMIT_DATA, &memory);
     return bytes;
+}
+
+void session_confine_release_memory(void)
+{
+    struct rlimit memory;
+    if (getrlimit(RLIMIT_DATA, &memory) < 0)
+        return;
+    memory.rlim_cur = memory.rlim_max;
+    setrlimit(RLIMIT_DATA, &memory);
 }

@@ -16,7 +16,10 @@ void session_confine_signals(void);
 void session_confine_descriptors(int kept[], size_t count);
 
 /* Set limits while the process is still root, so that the user cannot remove them. Return the limit
- * of its memory in bytes; 0: none. */
+ * of its memory in bytes; 0: none. A part of it is kept for the last dump. */
 uint64_t session_confine_resources(const struct access_policy *policy, bool is_root);
+
+/* Allow the memory that was kept. */
+void session_confine_release_memory(void);
 
 #endif

@@ -37,7 +37,7 @@
  * lost. */
 #define REFUSED_MAX 32
 
-/* A session ends when it has used this much of its memory. The rest is for writing its profile. */
+/* A session ends when it has used this much of its memory, before the kernel refuses more. */
 #define MEMORY_SOFT_PERCENT 75
 
 struct session_process {
@@ -144,11 +144,21 @@ static void handle_refused(void *context, struct session *session, const struct 
     control_send_reply(process.start->client, &reply);
 }
 
+/* On a busy machine a session may reach its limit before it looks at its memory. */
+static bool has_reached_limit(const struct session *session)
+{
+    for (size_t i = 0; i < session->target_count; i++)
+        if (session->targets[i]->out_of_memory)
+            return true;
+    return false;
+}
+
 static void check_memory(struct session *session)
 {
     struct process_memory memory;
     if (process.memory_bytes == 0 || !process_memory_of(getpid(), &memory) ||
-        memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT)
+        (memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT &&
+         !has_reached_limit(session)))
         return;
     process.memory_is_used_up = true;
     session->over = SESSION_OVER_GUARDRAIL;
@@ -519,6 +529,7 @@ static _Noreturn void end_session(void)
     Heapprofd__ControlReply reply = HEAPPROFD__CONTROL_REPLY__INIT;
     send_state();
     send_type(SESSION_WIRE_LEAVING);
+    session_confine_release_memory();
     process.session = NULL;
     int code = session_manager_finish(&process.manager, &outcome);
     struct session_wire_ended ended = {
