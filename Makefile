@@ -3,7 +3,8 @@
 #
 #   make          sets up what is missing and builds into build/
 #   make demo     profiles a real program and shows its report
-#   make check    runs every test; ends with 'N passed, N failed, N skipped'
+#   make check    tests in five minutes; ends with 'N passed, N failed, N skipped'
+#   make check-all  runs every test: sanitizers, fuzzers, the browser, foreign run times, packages
 #   make fuzz     runs every fuzzer for a minute (FUZZ_SECONDS=600), see docs/robustness.md
 #   make install  installs what was built (prefix=/usr/local, DESTDIR=)
 #   make uninstall  removes what make install has installed (the same prefix and DESTDIR)
@@ -14,7 +15,7 @@
 prefix ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all build demo check fuzz install uninstall deb bench clean
+.PHONY: all build demo check check-all fuzz install uninstall deb bench clean
 
 all: build
 
@@ -28,8 +29,12 @@ demo:
 	@scripts/demo
 
 check:
-	@scripts/install-deps test
+	@scripts/install-deps check
 	@scripts/check
+
+check-all:
+	@scripts/install-deps test
+	@scripts/check-all
 
 fuzz:
 	@scripts/install-deps test
