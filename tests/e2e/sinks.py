@@ -15,7 +15,7 @@ import time
 
 from daemon import Commanded, joined, own_name, scene, wait_for
 from harness import (
-    BUILD, SLOWNESS, TOOL, check, host_command, main, make_work_directory, own_network, run, skip,
+    BUILD, SLOWNESS, TOOL, check, host_command, main, make_work_directory, need, own_network, run, skip,
 )
 from standin_coroot import StandInCoroot
 from standin_gigapipe import StandInGigapipe
@@ -202,6 +202,7 @@ def test_gigapipe():
 
 
 def test_otlp():
+    need("zstd")
     server = StandInOtlp()
     refused = Sinks(sink("otel", "otlp", server.url))
     check("experimental = yes" in refused.error, f"without the flag: {refused.error}")

@@ -1230,6 +1230,7 @@ def test_demangling(scene):
     """Full, simple and mangled names are available in reports and exports."""
     with open(scene.path("basket.cc"), "w") as file:
         file.write(TEMPLATE)
+    need("g++")
     program = scene.path("basket")
     output(["g++", "-O1", "-g", "-o", program, scene.path("basket.cc")])
     output([os.path.join(BUILD, "heap_profile"), "host", "--quiet", "-i", "1", "-o", scene.path("p"), "--", program])

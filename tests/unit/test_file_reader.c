@@ -109,7 +109,8 @@ static void test_names_equal_the_symbol_tables(void **state)
             assert_string_equal(expected[i], names[i]);
         named += expected[i] != NULL;
     }
-    assert_true(named > ADDRESSES / 2);
+    /* Without its debug symbols only the exported functions have names. */
+    assert_true(named > (file.debug_fd >= 0 ? ADDRESSES / 2 : ADDRESSES / 20));
     symbol_file_close(symbols);
     free(text);
     if (file.debug_fd >= 0)
