@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Feed the JSON to the scanner (json_scanner.h), piece by piece. A token that spans pieces is put
- * together in a buffer of its own. Its parts follow the table of places, which defines the meaning
- * of values (read.h). Parts outside the table are skipped.
+ * Feed the JSON to yajl, chunk by chunk. Its callbacks follow the table of places (read_walk.c),
+ * which defines the meaning of values (read.h). yajl keeps a value that spans chunks, however long
+ * it is; so a file in which it calls back too rarely is refused.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +14,7 @@
 #include "util/array.h"
 
 #define CHUNK_BYTES (256u * 1024u)
-/* Bytes of the next piece with which a token is tried again; doubles. */
-#define JOIN_BYTES 256u
+#define VALUE_MIB_MAX 16u
 
 /* Some editors put it before UTF-8 text. */
 static const unsigned char byte_order_mark[] = {0xef, 0xbb, 0xbf};
@@ -24,7 +23,7 @@ static const unsigned char byte_order_mark[] = {0xef, 0xbb, 0xbf};
 
 uint64_t reader_offset(const struct memory_infra_reader *reader)
 {
-    return reader->fed + (uint64_t)(reader->json.at - reader->piece);
+    return reader->fed + (reader->in_chunk ? yajl_get_bytes_consumed(reader->parser) : 0);
 }
 
 /* Set the error: "byte 1234, in event 5: " and the text. */
@@ -97,6 +96,13 @@ struct memory_infra_reader *memory_infra_reader_new(const struct memory_infra_vi
         return NULL;
     reader->visitor = visitor;
     reader->context = context;
+    reader->parser = yajl_alloc(&reader_callbacks, NULL, reader);
+    if (reader->parser == NULL) {
+        free(reader);
+        return NULL;
+    }
+    /* Names are any bytes, as in a trace. */
+    yajl_config(reader->parser, yajl_dont_validate_strings, 1);
     return reader;
 }
 
@@ -104,83 +110,44 @@ void memory_infra_reader_free(struct memory_infra_reader *reader)
 {
     if (reader == NULL)
         return;
-    json_scanner_free(&reader->json);
+    yajl_free(reader->parser);
     for (size_t i = 0; i < PLACES_DEEP; i++)
         free(reader->keys[i].at);
     for (size_t i = 0; i < FIELD_TEXTS; i++)
         free(reader->texts[i].at);
     for (size_t i = 0; i < 4; i++)
         free(reader->columns[i].ids);
-    free(reader->joined);
+    free(reader->zeroless.at);
     free(reader);
 }
 
-/* Read the tokens of these bytes. Return the number of bytes that were read, up to the last whole
- * token. */
-static size_t scan(struct memory_infra_reader *reader, const char *bytes, size_t length)
+static void stop_at_malformed(struct memory_infra_reader *reader)
 {
-    struct json_scanner *json = &reader->json;
-    enum json_token token;
-    json->at = reader->piece = bytes;
-    json->end = bytes + length;
-    do
-        token = reader_take_runs(reader) ? json_scan(json) : JSON_MORE;
-    while (reader_take_token(reader, token));
-    size_t used = (size_t)(json->at - bytes);
-    reader->fed += used;
-    json->at = json->end = reader->piece = NULL;
-    return used;
-}
-
-/* Append the first bytes of a piece to the begin of a token, until it is whole. Return the number
- * of bytes of the piece that were read or appended. */
-static size_t join(struct memory_infra_reader *reader, const char *bytes, size_t length)
-{
-    size_t before = reader->joined_count;
-    size_t taken = before > JOIN_BYTES ? before : JOIN_BYTES;
-    if (taken > length)
-        taken = length;
-    if (ARRAY_RESERVE(&reader->joined, &reader->joined_capacity, before, taken) < 0) {
-        reader_out_of_memory(reader);
-        return 0;
-    }
-    memcpy(reader->joined + before, bytes, taken);
-    size_t whole = before + taken, used = scan(reader, reader->joined, whole);
-    if (used >= before) {
-        reader->joined_count = 0;
-        return used - before;
-    }
-    memmove(reader->joined, reader->joined + used, whole - used);
-    reader->joined_count = whole - used;
-    return taken;
+    unsigned char *error = yajl_get_error(reader->parser, 0, NULL, 0);
+    const char *text = error == NULL ? "malformed" : (const char *)error;
+    reader_stop(reader, -EBADMSG, "this is not JSON: %.*s", (int)strcspn(text, "\n"), text);
+    yajl_free_error(reader->parser, error);
 }
 
 static void feed(struct memory_infra_reader *reader, const char *bytes, size_t length)
 {
-    while (reader->code == 0 && length > 0 && reader->joined_count > 0) {
-        size_t taken = join(reader, bytes, length);
-        bytes += taken;
-        length -= taken;
-    }
-    if (reader->code < 0 || length == 0)
-        return;
-    size_t used = scan(reader, bytes, length), rest = length - used;
-    if (reader->code < 0 || rest == 0)
-        return;
-    if (ARRAY_RESERVE(&reader->joined, &reader->joined_capacity, 0, rest) < 0) {
-        reader_out_of_memory(reader);
+    reader->in_chunk = true;
+    reader->quiet += length;
+    if (yajl_parse(reader->parser, (const unsigned char *)bytes, length) != yajl_status_ok) {
+        stop_at_malformed(reader); /* unless a callback has */
         return;
     }
-    memcpy(reader->joined, bytes + used, rest);
-    reader->joined_count = rest;
+    reader->in_chunk = false;
+    reader->fed += length;
+    if (reader->quiet > (uint64_t)VALUE_MIB_MAX << 20)
+        reader_stop(reader, -EBADMSG, "a single value of more than %u MiB", VALUE_MIB_MAX);
 }
 
 /* Skip the byte order mark. Return the number of its bytes in this chunk. */
 static size_t take_mark(struct memory_infra_reader *reader, const char *bytes, size_t length)
 {
     size_t taken = 0;
-    while (taken < length && reader->joined_count == 0 && reader->fed < sizeof(byte_order_mark) &&
-           reader->fed == reader->mark &&
+    while (taken < length && reader->fed < sizeof(byte_order_mark) && reader->fed == reader->mark &&
            (unsigned char)bytes[taken] == byte_order_mark[reader->mark]) {
         reader->mark++;
         reader->fed++;
@@ -193,23 +160,15 @@ int memory_infra_reader_feed(struct memory_infra_reader *reader, const void *byt
                              struct error *error)
 {
     size_t marked = length > 0 ? take_mark(reader, bytes, length) : 0;
-    if (reader->code == 0)
+    if (reader->code == 0 && marked < length)
         feed(reader, (const char *)bytes + marked, length - marked);
     if (reader->code < 0 && error != NULL)
         *error = reader->failure;
     return reader->code;
 }
 
-/* Count a token that is not whole as read: offsets are those of the end then. */
-static void go_to_end(struct memory_infra_reader *reader)
-{
-    reader->fed += reader->joined_count;
-    reader->joined_count = 0;
-}
-
 int memory_infra_reader_end(struct memory_infra_reader *reader, struct error *error)
 {
-    go_to_end(reader);
     /* The closing bracket of a bare list may be missing: killed writers leave it out. */
     bool open_list = reader->bare_list && reader->depth == 1 && reader->skipped == 0;
     if (reader->code == 0 && reader->depth > 0 && !open_list)
@@ -235,14 +194,10 @@ int memory_infra_read_source(struct trace_source *source,
     while (code == 0) {
         struct error problem = {0};
         ssize_t got = trace_source_read(source, chunk, CHUNK_BYTES, &problem);
-        if (got < 0) {
-            go_to_end(reader);
-            code = set_problem(reader, error, (int)got, problem.message);
-        } else if (got == 0) {
+        if (got == 0)
             break;
-        } else {
-            code = memory_infra_reader_feed(reader, chunk, (size_t)got, error);
-        }
+        code = got < 0 ? set_problem(reader, error, (int)got, problem.message)
+                       : memory_infra_reader_feed(reader, chunk, (size_t)got, error);
     }
     if (code == 0)
         code = memory_infra_reader_end(reader, error);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the reader's files: read.c feeds the bytes, read_walk.c follows the tokens, read_runs.c
- * takes nodes and figures without tokens, read_values.c interprets the values. */
+/* Shared by the reader's files: read.c feeds the bytes to yajl, read_walk.c follows its callbacks,
+ * read_values.c interprets the values. */
 #ifndef HEAPPROFD_PROFILE_MEMORY_INFRA_READ_PRIVATE_H
 #define HEAPPROFD_PROFILE_MEMORY_INFRA_READ_PRIVATE_H
 
+#include <yajl/yajl_parse.h>
+
 #include "profile/memory_infra/read.h"
-#include "util/json_scanner.h"
 
 enum place {
     PLACE_NONE, /* unknown: skipped */
@@ -95,6 +96,7 @@ struct way {
 };
 
 #define PLACES_DEEP 16u /* deeper than any path through the table */
+#define DEPTH_MAX 512u
 
 /* Text that is kept until its object ends. */
 struct kept_text {
@@ -112,15 +114,14 @@ struct value {
 struct memory_infra_reader {
     const struct memory_infra_visitor *visitor;
     void *context;
-    struct json_scanner json;
+    yajl_handle parser;
     int code; /* why reading ended; 0: it did not */
     struct error failure;
 
-    uint64_t fed;      /* bytes before `piece` */
-    const char *piece; /* the bytes that are being read */
-    char *joined;      /* the begin of a token that spans pieces */
-    size_t joined_count, joined_capacity;
-    uint64_t mark;  /* length of a byte order mark, which the scanner does not get */
+    uint64_t fed;   /* bytes before the chunk that is being read */
+    bool in_chunk;  /* yajl is reading one, or has failed in it */
+    uint64_t quiet; /* bytes of whole chunks since the last callback */
+    uint64_t mark;  /* length of a byte order mark, which yajl does not get */
     bool bare_list; /* number of events */
     bool has_events;
 
@@ -148,12 +149,13 @@ struct memory_infra_reader {
         };
         size_t count, capacity;
     } columns[4];
+    struct kept_text zeroless; /* a text that had zeros */
 };
 
-/* The offset after the last token. */
+/* The offset after yajl's last token. */
 uint64_t reader_offset(const struct memory_infra_reader *reader);
 
-/* End the reading. Return 0. */
+/* End the reading. Return 0, which ends yajl's, too. */
 int reader_stop(struct memory_infra_reader *reader, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int reader_out_of_memory(struct memory_infra_reader *reader);
@@ -167,11 +169,8 @@ int reader_answer(struct memory_infra_reader *reader, int code);
 int reader_keep(struct memory_infra_reader *reader, struct kept_text *kept,
                 struct memory_infra_text text);
 
-/* Take a token. Return 1 to continue, or 0. */
-int reader_take_token(struct memory_infra_reader *reader, enum json_token token);
-/* Take as many nodes of a list, or figures of a column, as are written in the usual way. Return 1
- * to continue, or 0. */
-int reader_take_runs(struct memory_infra_reader *reader);
+/* yajl's, whose context is the reader. */
+extern const yajl_callbacks reader_callbacks;
 
 /* Called when a place is entered or left, and for a single value at the reader's way or in a list
  * of values. */

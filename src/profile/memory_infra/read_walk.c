@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The format's grammar: a table of the places in the JSON, and of the keys that lead from one to
- * another. The tokens are followed through it. */
+ * another. yajl's callbacks are followed through it; parts outside the table are skipped. */
 #include <string.h>
 
 #include "profile/memory_infra/frame_name.h"
 #include "profile/memory_infra/read_private.h"
+#include "util/array.h"
 
 /* --- the table --- */
 
@@ -106,7 +107,7 @@ static const struct place_rule place_rules[PLACES] = {
     [PLACE_METADATA_INNER] = {.ways = ANY_WAY(PLACE_NONE, FIELD_METADATA)},
 };
 
-/* --- the tokens --- */
+/* --- the callbacks --- */
 
 /* Return the way of a value that begins here. NULL: none. */
 static const struct way *way_here(const struct memory_infra_reader *reader)
@@ -151,6 +152,7 @@ static int on_value(struct memory_infra_reader *reader, enum value_kind kind,
                                         [VALUE_NUMBER] = "a number",
                                         [VALUE_TEXT] = "a text"};
     struct value value = {kind, text};
+    reader->quiet = 0;
     if (reader->skipped > 0)
         return 1;
     if (reader->depth == 0)
@@ -177,8 +179,30 @@ static const struct way *find_way(const struct way *way, struct memory_infra_tex
     return way;
 }
 
-static int on_key(struct memory_infra_reader *reader, struct memory_infra_text key)
+/* Replace zeros in a text by U+FFFD. */
+static int replace_zeros(struct memory_infra_reader *reader, struct memory_infra_text *text)
 {
+    static const char replacement[] = "\xef\xbf\xbd";
+    struct kept_text *into = &reader->zeroless;
+    if (text->length == 0 || memchr(text->at, '\0', text->length) == NULL)
+        return 1;
+    if (ARRAY_RESERVE(&into->at, &into->capacity, 0, 3 * text->length) < 0)
+        return reader_out_of_memory(reader);
+    char *at = into->at;
+    for (size_t i = 0; i < text->length; i++)
+        if (text->at[i] == '\0')
+            at = mempcpy(at, replacement, sizeof(replacement) - 1);
+        else
+            *at++ = text->at[i];
+    *text = (struct memory_infra_text){into->at, (size_t)(at - into->at)};
+    return 1;
+}
+
+static int on_key(void *context, const unsigned char *bytes, size_t length)
+{
+    struct memory_infra_reader *reader = context;
+    struct memory_infra_text key = {(const char *)bytes, length};
+    reader->quiet = 0;
     if (reader->skipped > 0)
         return 1;
     enum place place = place_here(reader);
@@ -188,11 +212,15 @@ static int on_key(struct memory_infra_reader *reader, struct memory_infra_text k
         reader->way = NULL;
     if (way->key != NULL || (way->place == PLACE_NONE && way->field == FIELD_NONE))
         return 1;
-    return reader_keep(reader, &reader->keys[reader->depth - 1], key);
+    return replace_zeros(reader, &key) &&
+           reader_keep(reader, &reader->keys[reader->depth - 1], key);
 }
 
 static int on_begin(struct memory_infra_reader *reader, bool list)
 {
+    reader->quiet = 0;
+    if (reader->depth + reader->skipped >= DEPTH_MAX)
+        return reader_stop(reader, -EBADMSG, "objects and lists deeper than %u", DEPTH_MAX);
     if (reader->skipped > 0 || (reader->in_event && reader->event.spoilt)) {
         reader->skipped++;
         return 1;
@@ -216,8 +244,10 @@ static int on_begin(struct memory_infra_reader *reader, bool list)
     return reader_enter(reader, next);
 }
 
-static int on_end(struct memory_infra_reader *reader)
+static int on_end(void *context)
 {
+    struct memory_infra_reader *reader = context;
+    reader->quiet = 0;
     if (reader->skipped > 0) {
         reader->skipped--;
         return 1;
@@ -231,42 +261,46 @@ static int on_end(struct memory_infra_reader *reader)
     return go_on;
 }
 
-int reader_take_token(struct memory_infra_reader *reader, enum json_token token)
+static int on_null(void *context)
 {
-    const struct json_scanner *json = &reader->json;
-    const struct memory_infra_text text = {json->text, json->length};
-    switch (token) {
-    case JSON_KEY:
-        return on_key(reader, text);
-    case JSON_NUMBER:
-        return on_value(reader, VALUE_NUMBER, text);
-    case JSON_TEXT:
-        return on_value(reader, VALUE_TEXT, text);
-    case JSON_OBJECT:
-        return on_begin(reader, false);
-    case JSON_LIST:
-        return on_begin(reader, true);
-    case JSON_CLOSE:
-        return on_end(reader);
-    case JSON_NULL:
-        return on_value(reader, VALUE_NULL, (struct memory_infra_text){"null", 4});
-    case JSON_FALSE:
-        return on_value(reader, VALUE_BOOL, (struct memory_infra_text){"false", 5});
-    case JSON_TRUE:
-        return on_value(reader, VALUE_BOOL, (struct memory_infra_text){"true", 4});
-    case JSON_TOO_DEEP:
-        return reader_stop(reader, -EBADMSG, "objects and lists deeper than %u", JSON_DEPTH_MAX);
-    case JSON_TOO_LONG:
-        return reader_stop(reader, -EBADMSG,
-                           "a text of more than %u MiB, or a number of more than "
-                           "%u digits",
-                           JSON_TEXT_BYTES_MAX >> 20, JSON_NUMBER_BYTES_MAX);
-    case JSON_NO_MEMORY:
-        return reader_out_of_memory(reader);
-    case JSON_BROKEN:
-        return reader_stop(reader, -EBADMSG, "this is not JSON: %s", json->error);
-    case JSON_MORE:
-        break;
-    }
-    return 0;
+    return on_value(context, VALUE_NULL, (struct memory_infra_text){"null", 4});
 }
+
+static int on_boolean(void *context, int yes)
+{
+    struct memory_infra_text text = {yes ? "true" : "false", yes ? 4 : 5};
+    return on_value(context, VALUE_BOOL, text);
+}
+
+static int on_number(void *context, const char *digits, size_t length)
+{
+    return on_value(context, VALUE_NUMBER, (struct memory_infra_text){digits, length});
+}
+
+static int on_text(void *context, const unsigned char *bytes, size_t length)
+{
+    struct memory_infra_text text = {(const char *)bytes, length};
+    return replace_zeros(context, &text) && on_value(context, VALUE_TEXT, text);
+}
+
+static int on_object(void *context)
+{
+    return on_begin(context, false);
+}
+
+static int on_list(void *context)
+{
+    return on_begin(context, true);
+}
+
+const yajl_callbacks reader_callbacks = {
+    .yajl_null = on_null,
+    .yajl_boolean = on_boolean,
+    .yajl_number = on_number,
+    .yajl_string = on_text,
+    .yajl_start_map = on_object,
+    .yajl_map_key = on_key,
+    .yajl_end_map = on_end,
+    .yajl_start_array = on_list,
+    .yajl_end_array = on_end,
+};
