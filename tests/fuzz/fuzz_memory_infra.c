@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as MemoryInfra's JSON. The reader's reports must not depend on how the bytes are split,
- * ranges must be in the file, one after the other, and the profile must be consistent: no callsite
+ * events must be in the file, one after the other, and the profile must be consistent: no callsite
  * of a dump has negative figures, and its parts add up.
  */
 #include <math.h>
@@ -18,7 +18,6 @@
 struct log {
     uint64_t hash, events, begun;
     size_t length;
-    struct memory_infra_range last;
 };
 
 static void put(struct log *log, const void *bytes, size_t length)
@@ -57,10 +56,9 @@ static int on_event_begin(void *context, uint64_t number, uint64_t offset)
 static int on_event_end(void *context, const struct memory_infra_event *event)
 {
     struct log *log = context;
-    check(event->number == log->events && event->range.begin < event->range.end &&
-          event->range.end <= log->length);
+    check(event->number == log->events && event->begin < log->length);
     log->events++;
-    put_number(log, event->range.end);
+    put_number(log, event->begin);
     put_text(log, event->name);
     put_text(log, event->phase);
     put_text(log, event->id);
@@ -81,19 +79,10 @@ static int on_problem(void *context, const struct error *problem)
     return 0;
 }
 
-static void put_range(struct log *log, struct memory_infra_range range)
-{
-    check(range.begin <= range.end && range.end <= log->length);
-    put_number(log, range.begin);
-    put_number(log, range.end);
-}
-
-static int on_string(void *context, uint64_t id, struct memory_infra_text text,
-                     struct memory_infra_range range)
+static int on_string(void *context, uint64_t id, struct memory_infra_text text)
 {
     put_number(context, id);
     put_text(context, text);
-    put_range(context, range);
     return 0;
 }
 
@@ -111,15 +100,6 @@ static int on_type(void *context, uint64_t id, uint64_t name_sid)
 {
     put_number(context, id);
     put_number(context, name_sid);
-    return 0;
-}
-
-static int on_maps(void *context, struct memory_infra_range range)
-{
-    struct log *log = context;
-    check(range.begin < range.end && range.begin >= log->last.end);
-    log->last = range;
-    put_range(log, range);
     return 0;
 }
 
@@ -183,7 +163,6 @@ static const struct memory_infra_visitor visitor = {
     .string = on_string,
     .node = on_node,
     .type = on_type,
-    .maps = on_maps,
     .heap = on_heap,
     .region = on_region,
     .total = on_total,

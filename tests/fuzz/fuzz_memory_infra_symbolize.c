@@ -1,78 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewrite hostile dumps. Input: MemoryInfra JSON. Its frames get made-up names, some with inlined
- * functions, and some get no name. The written file must be readable and have the expected number
- * of unnamed frames.
+ * Hostile dumps, read with a search for names and written again. Input: MemoryInfra JSON. What is
+ * written must be readable without a warning, and have the same live memory.
  */
 #include <errno.h>
-#include <stddef.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "fuzzing.h"
-#include "profile/memory_infra/symbolize_private.h"
+#include "profile/import/import.h"
+#include "profile/memory_infra/write.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static struct source_place places[6];
-static struct answer answers[] = {{0, 1}, {1, 2}, {3, 3}};
+/* Numbers below are whole in a double. */
+#define EXACT_MAX 0x1p53
 
-static void make_places(struct memory_infra_symbols *symbols)
+static struct profile *read_named(const void *bytes, size_t length)
 {
-    static const char *const names[] = {"main", "a \"b\" \\ \n\xff", "pc:1", "\xc3\xa9", "x", "x"};
-    for (size_t i = 0; i < 6; i++) {
-        places[i].function = texts_add(&symbols->texts, names[i], strlen(names[i]));
-        places[i].file = i % 3 == 0 ? NONE : texts_add(&symbols->texts, "/a.c", 4);
-        places[i].line = (uint32_t)i * 7;
-    }
-    /* Names that look like addresses would count as unnamed frames again. */
-    places[2].function = places[0].function;
-    symbols->places = places;
-    symbols->answers = answers;
-    symbols->answer_count = 3;
+    const struct symbol_finder_options nowhere = {.offline = true};
+    struct error error = {0}, warning;
+    struct import_naming naming = {.finder = symbol_finder_open(&nowhere, &warning, &error),
+                                   .symbolizing.no_cache = true};
+    const struct profile_read_options options = {.naming = &naming};
+    check(naming.finder != NULL);
+    struct profile *profile = import_profile_bytes(bytes, length, &options, &error);
+    check(profile != NULL || error.message[0] != '\0');
+    import_naming_clear(&naming);
+    symbol_finder_close(naming.finder);
+    return profile;
 }
 
-static size_t nameless(const struct memory_infra_symbols *symbols, bool left)
+static struct export_dump *list_dumps(const struct profile *profile, size_t *count)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < symbols->use_count; i++)
-        count += !left || symbols->uses[i].answer == NONE;
-    return count;
+    size_t most = 0;
+    *count = 0;
+    for (size_t i = 0; i < profile->heap_count; i++)
+        most += profile->heaps[i].dump_count;
+    struct export_dump *dumps = malloc((most + 1) * sizeof(*dumps));
+    check(dumps != NULL);
+    for (size_t i = 0; i < profile->heap_count; i++)
+        for (size_t j = 0; j < profile->heaps[i].dump_count; j++)
+            dumps[(*count)++] =
+                (struct export_dump){&profile->heaps[i], &profile->heaps[i].dumps[j]};
+    return dumps;
+}
+
+static double live_bytes(const struct profile *profile, size_t *dump_count)
+{
+    struct export_dump *dumps = list_dumps(profile, dump_count);
+    double bytes = 0;
+    for (size_t i = 0; i < *dump_count; i++)
+        bytes += dumps[i].dump->total.allocated_bytes - dumps[i].dump->total.freed_bytes;
+    free(dumps);
+    return bytes;
+}
+
+/* Return false if the stacks are too many and too deep to be written. */
+static bool write_dumps(const struct profile *profile, char **text, size_t *length)
+{
+    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
+    size_t count;
+    struct export_dump *dumps = list_dumps(profile, &count);
+    FILE *out = open_memstream(text, length);
+    check(out != NULL);
+    int64_t sites = memory_infra_write(profile, dumps, count, &usual, out);
+    check(fclose(out) == 0 && (sites >= 0 || sites == -E2BIG));
+    free(dumps);
+    return sites >= 0;
+}
+
+static void check_again(const struct profile *profile, const char *text, size_t length)
+{
+    size_t dumps, dumps_again;
+    struct profile *again = read_named(text, length);
+    check(again != NULL && again->warning[0] == '\0');
+    double bytes = live_bytes(profile, &dumps), bytes_again = live_bytes(again, &dumps_again);
+    check(dumps == dumps_again);
+    if (bytes < EXACT_MAX && fabs(bytes - bytes_again) > 1e-6 * bytes + (double)dumps) {
+        fprintf(stderr, "%.17g bytes became %.17g\n", bytes, bytes_again);
+        abort();
+    }
+    profile_free(again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct memory_infra_symbols symbols = {0}, again = {0};
-    struct error error = {0};
-    char in[FUZZ_PATH_BYTES], out[FUZZ_PATH_BYTES];
-    int in_fd = fuzz_file(in, data, size), out_fd = fuzz_file(out, NULL, 0);
-    if (symbols_collect(&symbols, in, &error) == 0) {
-        make_places(&symbols);
-        for (size_t i = 0; i < symbols.use_count; i++) {
-            symbols.uses[i].answer = i % 4 == 3 ? NONE : (uint32_t)(i % 4);
-            symbols.frames[symbols.uses[i].frame].is_kept |= i % 4 == 3;
-        }
-        if (memory_infra_symbols_write(&symbols, in, out_fd, false, &error) < 0) {
-            fprintf(stderr, "not written: %s\n", error.message);
-            abort();
-        }
-        int read = symbols_collect(&again, out, &error);
-        /* The new ids may have used up all ids. */
-        if (read != -EOVERFLOW &&
-            (read < 0 || nameless(&again, false) != nameless(&symbols, true))) {
-            fprintf(stderr, "%zu frames for %zu: %s\n", nameless(&again, false),
-                    nameless(&symbols, true), error.message);
-            abort();
-        }
-    } else if (*error.message == '\0') {
-        abort();
-    }
-    symbols_clear_collected(&symbols);
-    symbols_clear_collected(&again);
-    close(in_fd);
-    close(out_fd);
+    char *text = NULL;
+    size_t length = 0;
+    if (import_kind_of(data, size, true) != IMPORT_MEMORY_INFRA)
+        return 0;
+    struct profile *profile = read_named(data, size);
+    if (profile == NULL)
+        return 0;
+    if (write_dumps(profile, &text, &length))
+        check_again(profile, text, length);
+    free(text);
+    profile_free(profile);
     return 0;
 }

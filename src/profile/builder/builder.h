@@ -480,6 +480,10 @@ void builder_finish_streams(struct builder *builder);
 
 /* Read ModuleSymbols. Return -EBADMSG if they are malformed. */
 int builder_module_symbols(struct builder *builder, struct proto_span module);
+/* Give names to the address of a frame with a mapping, the innermost function first. Return 0 or a
+ * negative errno. */
+int builder_name_frame(struct builder *builder, const struct profile_frame *frame,
+                       const struct builder_line *lines, uint32_t count);
 /* Set names and lines of frames. A frame with inlined functions becomes several frames. Call it
  * once, after everything was read. */
 void builder_apply_symbols(struct builder *builder);

@@ -52,13 +52,47 @@ static bool has_line(const struct builder *builder, const struct builder_symbol 
     return false;
 }
 
-static int take_address(struct builder *builder, struct proto_span entry, uint32_t path,
-                        uint32_t build_id)
+/* Put a symbol at an address of a module; its lines are the last. */
+static int put_symbol(struct builder *builder, struct builder_mapping_texts module,
+                      uint64_t address, const struct builder_symbol *symbol)
+{
+    uint64_t key[] = {module.path, module.build_id, address};
+    bool added;
+    if (ARRAY_RESERVE(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1) < 0)
+        return builder_fail(builder);
+    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
+    if (id == 0)
+        return builder_fail(builder);
+    /* The last symbol of an address wins, but none without a name over one with it. */
+    const struct builder_symbol *last = &builder->symbols[id - 1];
+    bool is_less =
+        !added && ((last->line_count > 0 && symbol->line_count == 0) ||
+                   (builder->keeps_lines && has_line(builder, last) && !has_line(builder, symbol)));
+    if (!is_less)
+        builder->symbols[id - 1] = *symbol;
+    builder->symbol_count += added;
+    return builder_keep(builder, 1 + symbol->line_count);
+}
+
+int builder_name_frame(struct builder *builder, const struct profile_frame *frame,
+                       const struct builder_line *lines, uint32_t count)
+{
+    struct builder_symbol symbol = {.first_line = builder->symbol_line_count,
+                                    .line_count = count < LINES_MAX ? count : LINES_MAX};
+    if (ARRAY_RESERVE(&builder->symbol_lines, &builder->symbol_line_capacity,
+                      builder->symbol_line_count, symbol.line_count) < 0)
+        return builder_fail(builder);
+    memcpy(&builder->symbol_lines[symbol.first_line], lines, symbol.line_count * sizeof(*lines));
+    builder->symbol_line_count += symbol.line_count;
+    return put_symbol(builder, builder->mapping_texts[frame->mapping], frame->rel_pc, &symbol);
+}
+
+static int take_address(struct builder *builder, struct proto_span entry,
+                        struct builder_mapping_texts module)
 {
     struct builder_symbol symbol = {.first_line = builder->symbol_line_count};
     struct proto_field field;
     uint64_t address = 0;
-    bool added;
     int status, code = 0;
     while (code == 0 && (status = proto_next(&entry, &field)) != 0) {
         if (status < 0)
@@ -74,24 +108,7 @@ static int take_address(struct builder *builder, struct proto_span entry, uint32
         code = builder_symbols_take_line(builder, field.span);
         symbol.line_count++;
     }
-    if (code < 0)
-        return code;
-    uint64_t key[] = {path, build_id, address};
-    if (ARRAY_RESERVE(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1) < 0)
-        return builder_fail(builder);
-    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
-    if (id == 0)
-        return builder_fail(builder);
-    /* The last symbol of an address wins, but none without a name over one with it. */
-    const struct builder_symbol *last = &builder->symbols[id - 1];
-    bool is_less =
-        !added &&
-        ((last->line_count > 0 && symbol.line_count == 0) ||
-         (builder->keeps_lines && has_line(builder, last) && !has_line(builder, &symbol)));
-    if (!is_less)
-        builder->symbols[id - 1] = symbol;
-    builder->symbol_count += added;
-    return builder_keep(builder, 1 + symbol.line_count);
+    return code < 0 ? code : put_symbol(builder, module, address, &symbol);
 }
 
 /* Return the path in its mapping's form. A pseudo-file ("[vdso]", "[jit:7]") has a slash before it
@@ -127,7 +144,8 @@ int builder_module_symbols(struct builder *builder, struct proto_span module)
         return -EBADMSG;
     while (code == 0 && proto_next(&again, &field) > 0) {
         if (field.number == PB_MODULE_SYMBOLS_ADDRESS_SYMBOLS)
-            code = take_address(builder, field.span, path, build_id);
+            code =
+                take_address(builder, field.span, (struct builder_mapping_texts){path, build_id});
     }
     return code;
 }

@@ -11,6 +11,7 @@
 #include "profile/symbols/demangle.h"
 #include "util/error.h"
 
+struct import_naming;
 struct profile_filter;
 struct trace_source;
 struct profile_read_options {
@@ -28,6 +29,9 @@ struct profile_read_options {
     /* Name the addresses of files that have no names from this machine's programs; import_profile()
      * does it always. */
     bool find_names;
+    /* Chrome's memory dumps: find names there (profile/import/import.h), and refuse a file that is
+     * damaged. NULL: keep addresses. */
+    struct import_naming *naming;
     /* Called repeatedly with the number of (unpacked) bytes read so far; NULL: nobody. */
     void (*tell)(void *context, uint64_t bytes);
     void *tell_context;

@@ -163,6 +163,14 @@ static bool is_text(const char *text, size_t length)
     return length >= 64;
 }
 
+void import_naming_clear(struct import_naming *naming)
+{
+    symbolize_report_clear(&naming->report);
+    trace_addresses_clear(&naming->addresses);
+    free(naming->by_name);
+    naming->by_name = NULL;
+}
+
 enum import_kind import_kind_of(const void *bytes, size_t length, bool whole)
 {
     const char *text = bytes;

@@ -19,6 +19,7 @@
 
 struct local_names {
     struct builder *builder;
+    struct import_naming *naming; /* NULL: none */
     struct symbol_finder *finder; /* NULL: it could not be opened, and nothing is found */
     struct trace_addresses addresses;
     struct error warning; /* about the directories */
@@ -32,11 +33,23 @@ struct local_names {
     } * modules;
     size_t module_capacity;
     struct intern_table ids; /* by path and build id */
-    struct local_name *names;
+    struct builder_line *names;
     size_t name_count, name_capacity;
 };
 
-struct local_names *local_names_new(struct builder *builder)
+/* The processes of the profile, where they still run, have their files open. */
+static void set_processes(struct local_names *names)
+{
+    const struct profile *profile = names->builder->profile;
+    struct trace_addresses *addresses = &names->addresses;
+    for (size_t i = 0; i < profile->process_count && addresses->process_count < TRACE_PROCESSES_MAX;
+         i++)
+        if (profile->processes[i].pid > 0)
+            addresses->processes[addresses->process_count++] = profile->processes[i].pid;
+    symbol_finder_set_processes(names->finder, addresses->processes, addresses->process_count);
+}
+
+struct local_names *local_names_new(struct builder *builder, struct import_naming *naming)
 {
     struct local_names *names = calloc(1, sizeof(*names));
     struct error warning = {0}, error;
@@ -44,6 +57,12 @@ struct local_names *local_names_new(struct builder *builder)
     if (names == NULL)
         return NULL;
     names->builder = builder;
+    names->naming = naming;
+    if (naming != NULL) {
+        names->finder = naming->finder;
+        set_processes(names);
+        return names;
+    }
     if (symbol_finder_options_from_environment(&options, &names->warning) < 0)
         options.directories = NULL;
     names->finder = symbol_finder_open(&options, &warning, &error);
@@ -60,9 +79,14 @@ void local_names_free(struct local_names *names)
         free(names->modules[i].image);
         free(names->modules[i].by_name);
         free(names->modules[i].answers);
+        names->addresses.modules[i].file = NULL;
     }
-    trace_addresses_clear(&names->addresses);
-    symbol_finder_close(names->finder);
+    if (names->naming != NULL) {
+        names->naming->addresses = names->addresses; /* the report has their paths */
+    } else {
+        trace_addresses_clear(&names->addresses);
+        symbol_finder_close(names->finder);
+    }
     intern_free(&names->ids);
     free(names->modules);
     free(names->names);
@@ -121,7 +145,8 @@ static int find_image(struct local_names *names, struct trace_module *module,
     return code;
 }
 
-uint32_t local_names_module(struct local_names *names, const char *path, const char *build_id)
+uint32_t local_names_module(struct local_names *names, const char *path, const char *build_id,
+                            uint64_t load_bias)
 {
     struct trace_addresses *addresses = &names->addresses;
     /* Strings of the builder are unique. */
@@ -139,7 +164,7 @@ uint32_t local_names_module(struct local_names *names, const char *path, const c
         return PROFILE_NONE;
     }
     struct trace_module *module = &addresses->modules[addresses->count];
-    *module = (struct trace_module){.path = strdup(path)};
+    *module = (struct trace_module){.path = strdup(path), .load_bias = load_bias};
     names->modules[addresses->count] = (struct module_names){0};
     if (module->path == NULL) {
         builder_fail(names->builder);
@@ -152,17 +177,23 @@ uint32_t local_names_module(struct local_names *names, const char *path, const c
     return (uint32_t)id - 1;
 }
 
+const struct elf_image *local_names_image(const struct local_names *names, uint32_t module)
+{
+    return module < names->addresses.count ? names->modules[module].image : NULL;
+}
+
 bool local_names_bias(const struct local_names *names, uint32_t module, uint64_t start,
                       uint64_t end, uint64_t offset, uint64_t *bias)
 {
-    return module < names->addresses.count && names->modules[module].image != NULL &&
-           elf_image_find_bias(names->modules[module].image, start, end, offset, bias);
+    const struct elf_image *image = local_names_image(names, module);
+    return image != NULL && elf_image_find_bias(image, start, end, offset, bias);
 }
 
 int local_names_add(struct local_names *names, uint32_t module, uint64_t address)
 {
-    if (module >= names->addresses.count || names->modules[module].image == NULL ||
-        !elf_image_has_code_at(names->modules[module].image, address))
+    const struct elf_image *image = local_names_image(names, module);
+    bool is_code = image != NULL && elf_image_has_code_at(image, address);
+    if (module >= names->addresses.count || (!is_code && names->naming == NULL))
         return 0;
     return trace_module_add_address(&names->addresses.modules[module], address);
 }
@@ -171,13 +202,13 @@ int local_names_add(struct local_names *names, uint32_t module, uint64_t address
 
 static int local_names_take_line(struct local_names *names, struct proto_span line)
 {
-    struct local_name name = {0};
+    struct builder_line name = {.has_line = true};
     struct proto_field field;
     while (proto_next(&line, &field) > 0) {
         if (field.number == PB_LINE_FUNCTION_NAME && field.type == PROTO_BYTES)
             name.name = builder_string_of_span(names->builder, field.span);
         else if (field.number == PB_LINE_SOURCE_FILE_NAME && field.type == PROTO_BYTES)
-            name.file = builder_string_of_span(names->builder, field.span);
+            name.source_file = builder_string_of_span(names->builder, field.span);
         else if (field.number == PB_LINE_LINE_NUMBER)
             name.line = field.value <= UINT32_MAX ? (uint32_t)field.value : 0;
     }
@@ -207,12 +238,33 @@ static int take_answer(void *context, size_t index, uint64_t address, const void
     return code;
 }
 
+/* Hand on the report. A module without a build id lacks its file if none has its name. */
+static int keep_report(struct local_names *names, const struct symbolize_report *report)
+{
+    struct import_naming *naming = names->naming;
+    naming->report = *report;
+    naming->by_name = calloc(report->count + 1, sizeof(*naming->by_name));
+    if (naming->by_name == NULL)
+        return builder_fail(names->builder);
+    for (size_t i = 0; i < report->count; i++) {
+        size_t *without = report->modules[i].without;
+        naming->by_name[i] = names->modules[i].by_name != NULL;
+        without[SYMBOL_NO_FILE] += without[SYMBOL_NO_BUILD_ID];
+        without[SYMBOL_NO_BUILD_ID] = 0;
+    }
+    return 0;
+}
+
 int local_names_find(struct local_names *names)
 {
     struct trace_addresses *addresses = &names->addresses;
-    struct symbolize_options options = {.answer = take_answer, .answer_context = names};
+    struct symbolize_options options = {0};
     struct symbolize_report report = {0};
     struct error unsaid;
+    if (names->naming != NULL)
+        options = names->naming->symbolizing;
+    options.answer = take_answer;
+    options.answer_context = names;
     if (names->finder == NULL)
         return 0;
     trace_addresses_sort(addresses);
@@ -224,14 +276,17 @@ int local_names_find(struct local_names *names)
     }
     /* What could not be read has no names. */
     int code = symbolize_addresses(&options, addresses, names->finder, -1, &report, &unsaid);
-    symbolize_report_clear(&report);
+    if (names->naming == NULL)
+        symbolize_report_clear(&report);
+    else
+        keep_report(names, &report);
     if (code == -ENOMEM)
         return builder_fail(names->builder);
     return names->builder->error;
 }
 
-const struct local_name *local_names_of(const struct local_names *names, uint32_t module,
-                                        uint64_t address, uint32_t *count)
+const struct builder_line *local_names_of(const struct local_names *names, uint32_t module,
+                                          uint64_t address, uint32_t *count)
 {
     *count = 0;
     if (module >= names->addresses.count || names->modules[module].answers == NULL)

@@ -498,7 +498,7 @@ struct profile *import_pprof(struct trace_source *source,
     reading.heap.builder = reading.builder;
     int code = reading.builder == NULL ? -ENOMEM : 0;
     if (code == 0 && options->find_names &&
-        (reading.local = local_names_new(reading.builder)) == NULL)
+        (reading.local = local_names_new(reading.builder, NULL)) == NULL)
         code = -ENOMEM;
     if (code == 0)
         code = read_all(&reading, source, error);

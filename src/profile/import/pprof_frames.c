@@ -165,7 +165,7 @@ static void find_modules(struct pprof_reading *reading)
             (*path == '\0' && build_id == 0))
             continue;
         uint32_t module =
-            local_names_module(reading->local, path, reading->builder->strings[build_id]);
+            local_names_module(reading->local, path, reading->builder->strings[build_id], 0);
         if (is_normalized(mapping) || local_names_bias(reading->local, module, mapping->start,
                                                        mapping->limit, mapping->offset, &bias))
             reading->modules[i] = module;
@@ -288,10 +288,10 @@ static int put_local_frames(struct pprof_reading *reading, const struct pprof_lo
         return 0;
     const struct pprof_mapping *mapping = mapping_of(reading, location);
     size_t index = (size_t)(mapping - reading->file.mappings);
-    const struct local_name *names = local_names_of(reading->local, module, place, &count);
+    const struct builder_line *names = local_names_of(reading->local, module, place, &count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t frame = builder_frame(reading->builder, reading->mappings[index], place,
-                                       names[i].name, names[i].file, names[i].line);
+                                       names[i].name, names[i].source_file, names[i].line);
         if (add_frame(reading, frame, NULL) < 0)
             return reading->builder->error;
         if (reading->drop.drop != NULL &&

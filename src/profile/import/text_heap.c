@@ -590,7 +590,7 @@ struct profile *import_text_heap(struct trace_source *source,
     int code = reading.builder == NULL ? -ENOMEM : 0;
     reading.heap.builder = reading.places.builder = reading.builder;
     if (code == 0 && options->find_names) {
-        reading.places.local = local_names_new(reading.builder);
+        reading.places.local = local_names_new(reading.builder, NULL);
         code = reading.places.local == NULL ? -ENOMEM : 0;
     }
     if (code == 0)

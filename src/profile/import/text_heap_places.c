@@ -69,7 +69,7 @@ static void add_region(struct text_heap_places *places, const struct profile_map
     struct profile_mapping with_bias = *mapping;
     const char **strings = places->builder->strings;
     if (places->builder->error == 0 && places->local != NULL) {
-        uint32_t module = local_names_module(places->local, strings[path], strings[build_id]);
+        uint32_t module = local_names_module(places->local, strings[path], strings[build_id], 0);
         if (local_names_bias(places->local, module, region.start, region.end, region.offset,
                              &with_bias.load_bias))
             region.module = module;
@@ -359,14 +359,14 @@ static uint32_t call_local(struct text_heap_places *places, uint32_t callsite,
     struct builder *builder = places->builder;
     uint64_t place = text_heap_places_place_of(region, address);
     uint32_t count = 0;
-    const struct local_name *names =
+    const struct builder_line *names =
         places->local == NULL ? NULL : local_names_of(places->local, region->module, place, &count);
     if (names == NULL)
         return call(builder, callsite, builder_frame(builder, region->mapping, place, 0, 0, 0));
     for (uint32_t i = count; i-- > 0 && builder->error == 0;)
         callsite = call(builder, callsite,
-                        builder_frame(builder, region->mapping, place, names[i].name, names[i].file,
-                                      names[i].line));
+                        builder_frame(builder, region->mapping, place, names[i].name,
+                                      names[i].source_file, names[i].line));
     return callsite;
 }
 

@@ -39,11 +39,6 @@ static inline bool memory_infra_text_is(struct memory_infra_text text, const cha
     return strlen(wanted) == text.length && memcmp(text.at, wanted, text.length) == 0;
 }
 
-/* Bytes of the (unpacked) file: [begin, end). */
-struct memory_infra_range {
-    uint64_t begin, end;
-};
-
 #define MEMORY_INFRA_NONE UINT64_MAX /* of an id: missing */
 
 /* First address of regions without a known address. No process has memory there, and readers
@@ -53,7 +48,7 @@ struct memory_infra_range {
 /* An event, as known at its end. Texts are "" where missing. */
 struct memory_infra_event {
     uint64_t number; /* in the list of events, from 0 */
-    struct memory_infra_range range;
+    uint64_t begin;  /* its first byte in the (unpacked) file */
     struct memory_infra_text name, phase;
     struct memory_infra_text id; /* as in the file, "0x3" */
     int64_t pid, tid;            /* INT64_MIN: missing */
@@ -114,14 +109,10 @@ struct memory_infra_visitor {
     /* A problem of the present event. */
     int (*problem)(void *context, const struct error *problem);
 
-    /* heaps_v2.maps. An id may be defined again, by another event or the same one. The range of a
-     * string is that of its object. */
-    int (*string)(void *context, uint64_t id, struct memory_infra_text text,
-                  struct memory_infra_range range);
+    /* heaps_v2.maps. An id may be defined again, by another event or the same one. */
+    int (*string)(void *context, uint64_t id, struct memory_infra_text text);
     int (*node)(void *context, const struct memory_infra_node *node);
     int (*type)(void *context, uint64_t id, uint64_t name_sid);
-    /* The end of a `maps` object; the range includes its braces. */
-    int (*maps)(void *context, struct memory_infra_range range);
     int (*heap)(void *context, const struct memory_infra_heap *heap);
 
     int (*region)(void *context, const struct memory_infra_region *region);

@@ -141,7 +141,7 @@ struct memory_infra_reader {
 
     /* Its parts. */
     bool has_old_heaps;
-    uint64_t maps_begin, string_begin, heap_begin;
+    uint64_t heap_begin;
     struct column {
         union {
             uint64_t *ids;

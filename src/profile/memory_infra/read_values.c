@@ -148,13 +148,13 @@ static int enter_event(struct memory_infra_reader *reader)
     forget(reader, FIELD_PID, FIELD_TS);
     reader->event = (struct memory_infra_event){
         .number = reader->event_count++,
-        .range = {.begin = reader_offset(reader) - 1},
+        .begin = reader_offset(reader) - 1,
         .pid = INT64_MIN,
         .tid = INT64_MIN,
         .ts_us = NAN,
     };
     reader->in_event = true;
-    return VISIT(reader, event_begin, reader->event.number, reader->event.range.begin);
+    return VISIT(reader, event_begin, reader->event.number, reader->event.begin);
 }
 
 int reader_enter(struct memory_infra_reader *reader, enum place place)
@@ -175,11 +175,7 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
     case PLACE_HEAPS_V2:
         forget(reader, FIELD_VERSION, FIELD_VERSION);
         break;
-    case PLACE_MAPS:
-        reader->maps_begin = reader_offset(reader) - 1;
-        break;
     case PLACE_STRING:
-        reader->string_begin = reader_offset(reader) - 1;
         forget(reader, FIELD_ID, FIELD_ID);
         forget(reader, FIELD_STRING, FIELD_REAL_NAME);
         break;
@@ -208,7 +204,6 @@ int reader_enter(struct memory_infra_reader *reader, enum place place)
 static int leave_event(struct memory_infra_reader *reader)
 {
     struct memory_infra_event *event = &reader->event;
-    event->range.end = reader_offset(reader);
     event->name = text_of(reader, FIELD_EVENT_NAME);
     event->phase = text_of(reader, FIELD_EVENT_PHASE);
     event->id = text_of(reader, FIELD_EVENT_ID);
@@ -237,20 +232,13 @@ static int complain_of_lack(struct memory_infra_reader *reader, const char *what
                                                      : "a number for its id");
 }
 
-static int leave_maps(struct memory_infra_reader *reader)
-{
-    const struct memory_infra_range range = {reader->maps_begin, reader_offset(reader)};
-    return VISIT(reader, maps, range);
-}
-
 static int leave_string(struct memory_infra_reader *reader)
 {
     if (!reader->present[FIELD_ID] || !reader->present[FIELD_STRING])
         return complain_of_lack(reader, "a string");
     /* Without the escapes of frame_name.h. */
     enum field name = reader->present[FIELD_REAL_NAME] ? FIELD_REAL_NAME : FIELD_STRING;
-    const struct memory_infra_range range = {reader->string_begin, reader_offset(reader)};
-    return VISIT(reader, string, reader->numbers[FIELD_ID], text_of(reader, name), range);
+    return VISIT(reader, string, reader->numbers[FIELD_ID], text_of(reader, name));
 }
 
 static int leave_node(struct memory_infra_reader *reader)
@@ -390,8 +378,6 @@ int reader_leave(struct memory_infra_reader *reader, enum place place)
                    ? 1
                    : reader_complain(reader, true,
                                      "heaps_v2 without a version: only 1 is supported");
-    case PLACE_MAPS:
-        return leave_maps(reader);
     case PLACE_STRING:
         return leave_string(reader);
     case PLACE_NODE:

@@ -36,10 +36,8 @@ static int on_problem(void *context, const struct error *problem)
     return 0;
 }
 
-static int on_string(void *context, uint64_t id, struct memory_infra_text text,
-                     struct memory_infra_range range)
+static int on_string(void *context, uint64_t id, struct memory_infra_text text)
 {
-    (void)range;
     struct importing *importing = context;
     uint32_t string = builder_string(importing->builder, text.at, text.length);
     return answer(importing, stack_maps_add_string(&importing->event_maps, id, string));
@@ -250,8 +248,12 @@ static uint32_t process_dump_of(struct importing *importing, uint32_t dump, uint
         builder_fail(importing->builder);
         return IMPORT_NONE;
     }
-    importing->process_dumps[importing->process_dump_count++] = (struct import_process_dump){
-        .dump = dump, .process = process, .before = IMPORT_NONE, .ts_us = ts_us};
+    importing->process_dumps[importing->process_dump_count++] =
+        (struct import_process_dump){.dump = dump,
+                                     .process = process,
+                                     .before = IMPORT_NONE,
+                                     .after = IMPORT_NONE,
+                                     .ts_us = ts_us};
     return (uint32_t)used;
 }
 
@@ -260,7 +262,7 @@ static void complain(struct importing *importing, const struct memory_infra_even
 {
     struct error problem;
     error_set(&problem, -EBADMSG, "at byte %" PRIu64 ", in event %" PRIu64 ": %s%.100s",
-              event->range.begin, event->number, what, name);
+              event->begin, event->number, what, name);
     importing_problem(importing, &problem);
 }
 
@@ -301,6 +303,8 @@ static int take_regions(struct importing *importing, uint32_t index,
     importing->event_regions = (struct region_set){0};
     process_dump->has_regions = true;
     process_dump->before = importing->processes[process_dump->process].last_dump;
+    if (process_dump->before != IMPORT_NONE)
+        importing->process_dumps[process_dump->before].after = index;
     if (process_dump->before != IMPORT_NONE &&
         importing->process_dumps[process_dump->before].regions.code == process_dump->regions.code)
         process_dump->before = importing->process_dumps[process_dump->before].before;

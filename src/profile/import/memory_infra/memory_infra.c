@@ -84,6 +84,7 @@ static void importing_free(struct importing *importing)
     id_map_free(&importing->process_dump_ids);
     id_map_free(&importing->part_ids);
     stack_resolver_free(&importing->resolver);
+    intern_free(&importing->stray_ids);
     import_notes_free(importing->notes);
 }
 
@@ -93,6 +94,7 @@ struct profile *import_memory_infra(struct trace_source *source,
     struct importing importing = {
         .builder = builder_new(options),
         .notes = import_notes_new(),
+        .naming = options->naming,
         .resolving_process = IMPORT_NONE,
         .resolver.callsites_max = CALLSITES_MORE,
     };
@@ -102,12 +104,16 @@ struct profile *import_memory_infra(struct trace_source *source,
     importing.resolver.builder = importing.builder;
     if (importing.builder != NULL && importing.notes != NULL) {
         read_code = read_all(&importing, source, &problem);
-        code = check_result(&importing, read_code, &problem);
+        code = options->naming != NULL && read_code < 0
+                   ? read_code
+                   : check_result(&importing, read_code, &problem);
     }
     if (code == 0)
         code = import_resolve_rest(&importing, IMPORT_NONE);
     if (code == 0)
         code = import_make_heaps(&importing);
+    if (code == 0 && options->naming != NULL)
+        code = import_find_names(importing.builder, options->naming);
     const char *problems =
         code < 0 ? NULL
                  : describe_problems(&importing, read_code, &problem, warning, sizeof(warning));

@@ -49,7 +49,8 @@ static void drop_overlapping(struct region_set *set)
 }
 
 /* Chrome leaves offsets out: assume that a file's first region is its beginning, which is right if
- * the file is mapped in one piece. */
+ * the file is mapped in one piece. Where offsets are addresses, that of its beginning is the load
+ * bias; if it is code, it need not be the beginning. */
 static int find_offsets(struct region_set *set, struct builder *builder)
 {
     struct id_map first = {0};
@@ -61,6 +62,9 @@ static int find_offsets(struct region_set *set, struct builder *builder)
             code = id_map_set(&first, region->file, (uint32_t)i);
         else if (!region->has_offset && region->file != 0)
             region->offset = region->start - set->items[begins].start;
+        else if (region->has_offset && region->load_bias == 0 && !set->items[begins].executable &&
+                 set->items[begins].offset <= region->offset)
+            region->load_bias = set->items[begins].offset;
     }
     id_map_free(&first);
     return code < 0 ? builder_fail(builder) : 0;
@@ -103,12 +107,15 @@ int region_set_finish(struct region_set *set, struct builder *builder)
 }
 
 uint32_t region_set_find(struct region_set *set, struct builder *builder, uint64_t address,
-                         uint64_t *rel_pc)
+                         uint64_t *rel_pc, bool *has_memory)
 {
     size_t after = SORTED_SEARCH(set->count, i, set->items[i].start <= address);
-    if (after == 0 || address >= set->items[after - 1].end || set->items[after - 1].file == 0)
+    if (after == 0 || address >= set->items[after - 1].end)
         return PROFILE_NONE;
     struct region *region = &set->items[after - 1];
+    *has_memory = true;
+    if (region->file == 0)
+        return PROFILE_NONE;
     *rel_pc = address - region->start + region->offset;
     return mapping_of(builder, region);
 }

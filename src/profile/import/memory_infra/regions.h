@@ -29,9 +29,10 @@ int region_set_add(struct region_set *set, struct builder *builder,
 /* Call this when all regions are added. Sort them, find missing offsets, and make mappings of files
  * with code. If regions overlap, keep the first. Return 0 or -ENOMEM. */
 int region_set_finish(struct region_set *set, struct builder *builder);
-/* Return the mapping with the address, and its position in the file; PROFILE_NONE: none. */
+/* Return the mapping with the address, and its position in the file; PROFILE_NONE: none. Set
+ * *has_memory if there is memory, of a file or not. */
 uint32_t region_set_find(struct region_set *set, struct builder *builder, uint64_t address,
-                         uint64_t *rel_pc);
+                         uint64_t *rel_pc, bool *has_memory);
 void region_set_free(struct region_set *set);
 
 #endif

@@ -16,32 +16,60 @@
 #define BROKEN_STACK "[broken stack]"
 #define UNKNOWN_TYPE "[unknown]"
 
-/* Number of earlier dumps that are searched for an address. A hostile file has any number of them,
- * each with other regions. */
-#define DUMPS_BACK_MAX 256u
+/* Number of dumps before and after one that are searched for an address. A hostile file has any
+ * number of them, each with other regions. */
+#define DUMPS_AROUND_MAX 256u
 
-/* Find an address in the regions of its dump, else in earlier or later ones of the process. */
+/* Search a dump, and those before or after it. Set *has_memory if one has memory there. */
+static uint32_t search(struct importing *importing, uint32_t at, bool forwards, uint64_t address,
+                       uint64_t *rel_pc, bool *has_memory)
+{
+    uint32_t mapping = PROFILE_NONE;
+    for (unsigned i = 0; i <= DUMPS_AROUND_MAX && at != IMPORT_NONE && mapping == PROFILE_NONE;
+         i++) {
+        struct import_process_dump *dump = &importing->process_dumps[at];
+        mapping = region_set_find(&dump->regions, importing->builder, address, rel_pc, has_memory);
+        at = forwards ? dump->after : dump->before;
+    }
+    return mapping;
+}
+
+/* Count an address once for its process. */
+static void note_stray(struct importing *importing, uint64_t address, enum import_stray stray)
+{
+    const uint64_t key[] = {importing->resolving_process, address};
+    bool added;
+    if (importing->naming == NULL)
+        return;
+    if (intern_bytes(&importing->stray_ids, key, sizeof(key), &added) == 0)
+        builder_fail(importing->builder);
+    else
+        importing->naming->strays[stray] += added;
+}
+
+/* Find an address in the regions of its dump, else in earlier ones of the process, else in later
+ * ones, which may still come. */
 static uint32_t find_address(void *context, uint64_t address, uint64_t *rel_pc)
 {
     struct importing *importing = context;
-    uint32_t at = importing->resolving_dump;
-    if (importing->process_dumps[at].has_regions) {
-        uint32_t mapping = region_set_find(&importing->process_dumps[at].regions,
-                                           importing->builder, address, rel_pc);
-        if (mapping != PROFILE_NONE)
-            return mapping;
-        at = importing->process_dumps[at].before;
-    } else {
-        at = importing->processes[importing->resolving_process].last_dump;
-    }
-    for (unsigned i = 0; i < DUMPS_BACK_MAX && at != IMPORT_NONE;
-         i++, at = importing->process_dumps[at].before) {
-        uint32_t mapping = region_set_find(&importing->process_dumps[at].regions,
-                                           importing->builder, address, rel_pc);
-        if (mapping != PROFILE_NONE)
-            return mapping;
-    }
-    return PROFILE_NONE;
+    uint32_t own = importing->resolving_dump;
+    bool has_memory = false;
+    if (!importing->process_dumps[own].has_regions)
+        own = importing->processes[importing->resolving_process].last_dump;
+    uint32_t mapping = search(importing, own, false, address, rel_pc, &has_memory);
+    if (mapping == PROFILE_NONE && own != IMPORT_NONE)
+        mapping = search(importing, importing->process_dumps[own].after, true, address, rel_pc,
+                         &has_memory);
+    if (mapping == PROFILE_NONE && !has_memory && !importing->resolves_last)
+        importing->resolver.awaits_address = true;
+    else if (mapping == PROFILE_NONE)
+        note_stray(importing, address,
+                   has_memory           ? IMPORT_NO_FILE
+                   : own == IMPORT_NONE ? IMPORT_NO_MAPS
+                                        : IMPORT_NO_REGION);
+    else if (!import_is_file(importing->builder->profile->mappings[mapping].path))
+        note_stray(importing, address, IMPORT_NO_FILE);
+    return mapping;
 }
 
 /* Forget the callsites of nodes unless addresses still lead to the same places. */
@@ -101,7 +129,8 @@ static bool resolve_row(struct importing *importing, const struct import_part *p
         stack_resolve(&importing->resolver, maps, row->node, &site->callsite, &missing);
     if (status == STACK_FOUND)
         return true;
-    if (!last && (status == STACK_NO_NODE || status == STACK_NO_STRING))
+    if (!last &&
+        (status == STACK_NO_NODE || status == STACK_NO_STRING || status == STACK_NO_ADDRESS))
         return false;
     if (status == STACK_NO_MEMORY) {
         builder_fail(importing->builder);
@@ -119,6 +148,7 @@ int import_resolve_part(struct importing *importing, struct import_part *part, b
     if (part->resolved || (!last && !importing->process_dumps[part->process_dump].has_regions))
         return 0;
     enter_dump(importing, part->process_dump);
+    importing->resolves_last = last;
     struct import_site *sites = reallocarray(NULL, part->count + 1, sizeof(*sites));
     if (sites == NULL)
         return builder_fail(builder);

@@ -274,7 +274,10 @@ static enum stack_status frame_of_node(struct stack_resolver *resolver, struct s
         if (file == ID_MAP_NONE)
             return STACK_NO_STRING;
     }
+    resolver->awaits_address = false;
     *frame = make_frame(resolver, name, file, place.line);
+    if (resolver->awaits_address)
+        return STACK_NO_ADDRESS;
     return *frame == PROFILE_NONE ? STACK_NO_MEMORY : STACK_FOUND;
 }
 
@@ -390,6 +393,7 @@ void stack_status_describe(enum stack_status status, uint64_t node, uint64_t mis
                  node);
         return;
     case STACK_FOUND:
+    case STACK_NO_ADDRESS:
     case STACK_NO_MEMORY:
         break;
     }

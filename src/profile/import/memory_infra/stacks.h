@@ -70,6 +70,7 @@ struct stack_resolver {
     /* Return the mapping of an address, and the position in it; PROFILE_NONE: none. */
     uint32_t (*find_address)(void *context, uint64_t address, uint64_t *rel_pc);
     void *context;
+    bool awaits_address; /* set by find_address: it may be found later */
     uint64_t callsites_max;
     uint64_t wasted; /* nodes walked for broken stacks */
     uint32_t *path;
@@ -82,6 +83,7 @@ enum stack_status {
     STACK_FOUND,
     STACK_NO_NODE,
     STACK_NO_STRING,
+    STACK_NO_ADDRESS, /* it may be found later */
     STACK_CIRCLE,
     STACK_TOO_DEEP,
     STACK_TOO_MANY,

@@ -6,6 +6,7 @@
  *   events.c        the contents of events, as they are read
  *   resolve.c       sites, once their stacks, types and regions are known
  *   heaps.c         the profile's heaps and dumps, at the end
+ *   names.c         names for addresses, if they are wanted
  *   notes.c         additions in our own files
  *
  * A process dump is one process's part of one dump: events with the same id and pid.
@@ -13,6 +14,7 @@
 #ifndef HEAPPROFD_PROFILE_IMPORT_MEMORY_INFRA_STATE_H
 #define HEAPPROFD_PROFILE_IMPORT_MEMORY_INFRA_STATE_H
 
+#include "profile/import/import.h"
 #include "profile/import/memory_infra/regions.h"
 #include "profile/import/memory_infra/stacks.h"
 #include "profile/memory_infra/read.h"
@@ -36,6 +38,7 @@ struct import_dump {
 struct import_process_dump {
     uint32_t dump, process;
     uint32_t before; /* the process's previous dump with other regions; IMPORT_NONE */
+    uint32_t after;  /* its next dump with regions, whatever they are; IMPORT_NONE */
     double ts_us;    /* the earliest of its events: each process of a dump has its own time */
     struct region_set regions;
     bool has_regions, has_totals;
@@ -71,6 +74,9 @@ struct importing {
     struct builder *builder;
     struct stack_resolver resolver;
     uint32_t resolving_process, resolving_dump;
+    bool resolves_last;            /* nothing comes that could be waited for */
+    struct import_naming *naming;  /* NULL: no names are wanted */
+    struct intern_table stray_ids; /* processes and addresses that are counted as strays */
 
     struct import_process *processes;
     size_t process_count, process_capacity;
@@ -112,6 +118,12 @@ static inline uint64_t import_nanoseconds(double us)
     return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000) : 0;
 }
 
+/* Return whether a region of this name is of a file, whose code can have names. */
+static inline bool import_is_file(const char *path)
+{
+    return *path != '\0' && (*path != '[' || strcmp(path, "[vdso]") == 0);
+}
+
 /* Count a problem of an event, and keep the first. */
 void importing_problem(struct importing *importing, const struct error *problem);
 void import_part_free(struct import_part *part);
@@ -134,6 +146,11 @@ int import_resolve_rest(struct importing *importing, uint32_t process);
 
 /* Make processes, threads, heaps, dumps and timelines. Return 0 or -ENOMEM. */
 int import_make_heaps(struct importing *importing);
+
+/* --- names.c --- */
+
+/* Return 0 or -ENOMEM. */
+int import_find_names(struct builder *builder, struct import_naming *naming);
 
 /* --- notes.c --- */
 

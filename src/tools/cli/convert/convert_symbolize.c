@@ -87,9 +87,9 @@ static void print_json_module(struct json_writer *json, const struct symbolized_
     json_end_object(json);
 }
 
-/* Write the summary as JSON. `summary`: the counts of a MemoryInfra file; NULL for a trace. */
+/* Write the summary as JSON. `naming`: of a MemoryInfra file; NULL for a trace. */
 static int write_json(const char *path, const struct symbolize_report *report,
-                      const struct memory_infra_summary *summary)
+                      const struct import_naming *naming)
 {
     struct output_file file;
     struct error error;
@@ -98,12 +98,13 @@ static int write_json(const char *path, const struct symbolize_report *report,
         return verb_fail(&error);
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
-    if (summary != NULL) {
-        json_unsigned(&json, "frames", summary->frames);
-        json_unsigned(&json, "named", summary->named);
-        json_unsigned(&json, "no_region", summary->strays[MEMORY_INFRA_NO_REGION]);
-        json_unsigned(&json, "no_maps", summary->strays[MEMORY_INFRA_NO_MAPS]);
-        json_unsigned(&json, "no_file", summary->strays[MEMORY_INFRA_NO_FILE]);
+    if (naming != NULL) {
+        size_t named;
+        json_unsigned(&json, "frames", symbolize_file_count(naming, &named));
+        json_unsigned(&json, "named", named);
+        json_unsigned(&json, "no_region", naming->strays[IMPORT_NO_REGION]);
+        json_unsigned(&json, "no_maps", naming->strays[IMPORT_NO_MAPS]);
+        json_unsigned(&json, "no_file", naming->strays[IMPORT_NO_FILE]);
     }
     json_array(&json, "modules");
     for (size_t i = 0; i < report->count; i++)
@@ -144,25 +145,20 @@ static int rewrite(const struct request *request, const char *path, const char *
         .out = out,
         .backup = request->backup,
         .quiet = request->quiet,
-        .symbolizing = {.symbolizing = request->symbolizing},
+        .naming.symbolizing = request->symbolizing,
     };
-    struct memory_infra_symbols *symbols = NULL;
-    struct memory_infra_summary summary;
+    struct import_naming *naming = &file.naming;
     struct error error;
-    int status = 0,
-        result = symbol_places_open(&request->places, request->automatic, &file.symbolizing.finder,
-                                    &file.symbolizing.symbolizing.breakpad, &error);
+    int result = symbol_places_open(&request->places, request->automatic, &naming->finder,
+                                    &naming->symbolizing.breakpad, &error);
     if (result == 0)
-        result = symbolize_file_run(&file, &symbols, &error);
-    if (result < 0)
-        status = verb_fail(&error);
-    if (result == 0 && request->json != NULL) {
-        memory_infra_symbols_sum(symbols, &summary);
-        status = write_json(request->json, summary.modules, &summary);
-    }
-    memory_infra_symbols_free(symbols);
-    symbol_finder_close(file.symbolizing.finder);
-    breakpad_store_close(file.symbolizing.symbolizing.breakpad);
+        result = symbolize_file_run(&file, &error);
+    int status = result < 0 ? verb_fail(&error) : 0;
+    if (result == 0 && request->json != NULL)
+        status = write_json(request->json, &naming->report, naming);
+    import_naming_clear(naming);
+    symbol_finder_close(naming->finder);
+    breakpad_store_close(naming->symbolizing.breakpad);
     return status;
 }
 

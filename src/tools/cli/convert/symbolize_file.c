@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "profile/import/import.h"
+#include "tools/cli/convert/memory_infra_file.h"
 #include "tools/cli/files/conversion_io.h"
 #include "tools/cli/files/symbol_options.h"
 #include "tools/print/format.h"
@@ -97,7 +97,20 @@ static int keep_original(const struct output_file *file, const char *target, cha
 
 /* --- messages --- */
 
-static void print_strays(const struct memory_infra_summary *summary)
+size_t symbolize_file_count(const struct import_naming *naming, size_t *named)
+{
+    size_t frames = 0;
+    *named = 0;
+    for (size_t i = 0; i < naming->report.count; i++) {
+        frames += naming->report.modules[i].addresses;
+        *named += naming->report.modules[i].with_lines + naming->report.modules[i].with_names;
+    }
+    for (int i = 0; i < IMPORT_STRAYS; i++)
+        frames += naming->strays[i];
+    return frames;
+}
+
+static void print_strays(const struct import_naming *naming)
 {
     static const char no_region[] =
         "nothing was mapped there in any dump of the process; libraries that were unloaded before "
@@ -105,23 +118,23 @@ static void print_strays(const struct memory_infra_summary *summary)
     static const char no_maps[] =
         "the file has no memory regions of the process; detailed dumps have them";
     static const char no_file[] = "code in no file: the program generated it";
-    static const char *const why[MEMORY_INFRA_STRAYS] = {
-        [MEMORY_INFRA_NO_REGION] = no_region,
-        [MEMORY_INFRA_NO_MAPS] = no_maps,
-        [MEMORY_INFRA_NO_FILE] = no_file,
+    static const char *const why[IMPORT_STRAYS] = {
+        [IMPORT_NO_REGION] = no_region,
+        [IMPORT_NO_MAPS] = no_maps,
+        [IMPORT_NO_FILE] = no_file,
     };
-    for (int i = 0; i < MEMORY_INFRA_STRAYS; i++)
-        if (summary->strays[i] > 0)
-            format_printf(stderr, "  %zu address%s without a name: %s\n", summary->strays[i],
-                          summary->strays[i] == 1 ? "" : "es", why[i]);
+    for (int i = 0; i < IMPORT_STRAYS; i++)
+        if (naming->strays[i] > 0)
+            format_printf(stderr, "  %zu address%s without a name: %s\n", naming->strays[i],
+                          naming->strays[i] == 1 ? "" : "es", why[i]);
 }
 
-static void print_unchecked(const struct memory_infra_summary *summary)
+static void print_unchecked(const struct import_naming *naming)
 {
-    for (size_t i = 0; i < summary->modules->count; i++) {
-        const struct symbolized_module *module = &summary->modules->modules[i];
+    for (size_t i = 0; i < naming->report.count; i++) {
+        const struct symbolized_module *module = &naming->report.modules[i];
         const char *from = module->breakpad != NULL ? module->breakpad : module->found.path;
-        if (summary->unchecked[i] && module->with_names + module->with_lines > 0)
+        if (naming->by_name[i] && module->with_names + module->with_lines > 0)
             format_printf(
                 stderr,
                 "  %s: the dump does not have its build id: these names are from %s as it is now\n",
@@ -129,31 +142,29 @@ static void print_unchecked(const struct memory_infra_summary *summary)
     }
 }
 
-static void print_summary(const struct symbolize_file *request,
-                          const struct memory_infra_summary *summary)
+static void print_summary(const struct symbolize_file *request, const char *warning)
 {
-    if (*summary->warning != '\0')
-        conversion_warn("%s: %s", request->path, summary->warning);
-    if (request->quiet || summary->frames == 0)
+    size_t named, frames = symbolize_file_count(&request->naming, &named);
+    if (*warning != '\0')
+        conversion_warn("%s: %s", request->path, warning);
+    if (request->quiet || frames == 0)
         return;
     format_printf(stderr, "%s: %zu address%s without a name, %zu of these have one now\n",
-                  request->path, summary->frames, summary->frames == 1 ? "" : "es", summary->named);
-    symbol_options_print_report(stderr, summary->modules);
-    print_unchecked(summary);
-    print_strays(summary);
+                  request->path, frames, frames == 1 ? "" : "es", named);
+    symbol_options_print_report(stderr, &request->naming.report);
+    print_unchecked(&request->naming);
+    print_strays(&request->naming);
 }
 
-static void print_outcome(const struct symbolize_file *request,
-                          const struct memory_infra_summary *summary, const char *backup)
+static void print_outcome(const struct symbolize_file *request, const char *backup)
 {
+    size_t named, frames = symbolize_file_count(&request->naming, &named);
     if (request->quiet)
         return;
-    if (request->out == NULL && summary->named == 0)
-        format_printf(stderr, "%s stays as it is: %s\n", request->path,
-                      summary->frames == 0 ? "there is nothing to symbolize" : "no name was found");
-    else if (summary->named == 0)
-        format_printf(stderr, "%s is a copy: %s\n", request->out,
-                      summary->frames == 0 ? "there is nothing to symbolize" : "no name was found");
+    if (named == 0)
+        format_printf(stderr, "%s %s: %s\n", request->out == NULL ? request->path : request->out,
+                      request->out == NULL ? "stays as it is" : "has no new names",
+                      frames == 0 ? "there is nothing to symbolize" : "no name was found");
     else if (*backup != '\0')
         format_printf(stderr, "%s is rewritten; the original is %s\n", request->path, backup);
 }
@@ -161,8 +172,8 @@ static void print_outcome(const struct symbolize_file *request,
 /* --- the work --- */
 
 /* Rewrite the file in place, with links followed. */
-static int rewrite(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
-                   bool gzip, char backup[PATH_MAX], struct error *error)
+static int rewrite(const struct symbolize_file *request, const struct profile *profile, bool gzip,
+                   char backup[PATH_MAX], struct error *error)
 {
     char target[PATH_MAX];
     struct output_file file;
@@ -171,7 +182,7 @@ static int rewrite(const struct symbolize_file *request, struct memory_infra_sym
     int result = output_file_open(&file, request->path, OUTPUT_FILE_RENAMED, error);
     if (result < 0)
         return result;
-    result = memory_infra_symbols_write(symbols, request->path, file.fd, gzip, error);
+    result = memory_infra_file_write_all(profile, file.fd, gzip, error);
     /* If the original stays, a crash of the machine can cost this file only. */
     if (result == 0 && !request->backup && fsync(file.fd) != 0 && errno != EINVAL)
         result = error_set(error, -errno, "%s: cannot be written: %s", target, strerror(errno));
@@ -180,7 +191,7 @@ static int rewrite(const struct symbolize_file *request, struct memory_infra_sym
     return output_file_close(&file, result, error);
 }
 
-static int write_copy(const struct symbolize_file *request, struct memory_infra_symbols *symbols,
+static int write_copy(const struct symbolize_file *request, const struct profile *profile,
                       bool gzip, struct error *error)
 {
     struct output_file file;
@@ -189,13 +200,12 @@ static int write_copy(const struct symbolize_file *request, struct memory_infra_
         return result;
     if (file.directory >= 0 && !file.replaces)
         copy_permissions(file.fd, request->path);
-    result = memory_infra_symbols_write(symbols, request->path, file.fd, gzip, error);
+    result = memory_infra_file_write_all(profile, file.fd, gzip, error);
     return output_file_close(&file, result, error);
 }
 
-static int write_symbolized(const struct symbolize_file *request,
-                            struct memory_infra_symbols *symbols, char backup[PATH_MAX],
-                            struct error *error)
+static int write_symbolized(const struct symbolize_file *request, const struct profile *profile,
+                            char backup[PATH_MAX], struct error *error)
 {
     enum packing packing = packing_of(request->path);
     struct stat status;
@@ -204,7 +214,7 @@ static int write_symbolized(const struct symbolize_file *request,
         (stat(request->out, &status) != 0 || S_ISREG(status.st_mode)))
         gzip = ends_with(request->out, ".gz") || (gzip && !ends_with(request->out, ".json"));
     if (request->out != NULL)
-        return write_copy(request, symbols, gzip, error);
+        return write_copy(request, profile, gzip, error);
     if (packing == OTHER)
         return error_set(error, -EINVAL,
                          "%s: it is compressed with zstd, which is not supported for output: name "
@@ -212,7 +222,7 @@ static int write_symbolized(const struct symbolize_file *request,
                          request->path);
     if (stat(request->path, &status) == 0 && !S_ISREG(status.st_mode))
         return error_set(error, -EINVAL, "%s: is no file", request->path);
-    return rewrite(request, symbols, gzip, backup, error);
+    return rewrite(request, profile, gzip, backup, error);
 }
 
 static int check_output(const struct symbolize_file *request, struct error *error)
@@ -226,28 +236,28 @@ static int check_output(const struct symbolize_file *request, struct error *erro
     return 0;
 }
 
-int symbolize_file_run(const struct symbolize_file *request, struct memory_infra_symbols **symbols,
-                       struct error *error)
+int symbolize_file_run(struct symbolize_file *request, struct error *error)
 {
-    struct memory_infra_summary summary;
+    const struct profile_read_options options = {.demangling = DEMANGLE_FULL,
+                                                 .naming = &request->naming};
     char backup[PATH_MAX] = "";
-    *symbols = NULL;
+    size_t named;
     int result = check_output(request, error);
     if (result < 0)
         return result;
     bool progress = !request->quiet && isatty(STDERR_FILENO);
-    struct memory_infra_symbolize_options options = request->symbolizing;
-    options.symbolizing.progress = progress ? symbol_options_show_progress : NULL;
-    *symbols = memory_infra_symbols_find(request->path, &options, error);
+    request->naming.symbolizing.progress = progress ? symbol_options_show_progress : NULL;
+    struct profile *profile = import_profile(request->path, &options, error);
     if (progress)
         fputs("\r\033[K", stderr);
-    if (*symbols == NULL)
+    if (profile == NULL)
         return error->code;
-    memory_infra_symbols_sum(*symbols, &summary);
-    print_summary(request, &summary);
-    if (request->out != NULL || summary.named > 0)
-        result = write_symbolized(request, *symbols, backup, error);
+    print_summary(request, profile->warning);
+    symbolize_file_count(&request->naming, &named);
+    if (request->out != NULL || named > 0)
+        result = write_symbolized(request, profile, backup, error);
     if (result == 0)
-        print_outcome(request, &summary, backup);
+        print_outcome(request, backup);
+    profile_free(profile);
     return result;
 }
