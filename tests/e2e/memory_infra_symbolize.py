@@ -552,6 +552,18 @@ def test_chromium(scene):
                 named.append((name,))
         expected.append((named, size, count))
     check(sorted(ours) == sorted(expected), f"{ours}\n    for {expected}")
+    sizes, heaps = outermost(before), {(event["pid"], event["ts"]) for event in before if "heaps_v2" in event["args"].get("dumps", {})}
+    check(len({pid for pid, _, _ in sizes}) == 8 and len(sizes) > 40, f"{len(sizes)} sizes")
+    told = outermost(after)
+    for (pid, time, name), size in sizes.items():  # malloc's size is the heap's where there is one
+        check(told.get((pid, time, name)) == size or (name == "malloc" and (pid, time) in heaps), f"{pid} {time} {name}: {size}")
+
+
+def outermost(events):
+    """Return {(pid, ts, allocator): (size, effective size)} of the allocators that are inside of no other."""
+    return {(event["pid"], event["ts"], name): tuple(attributes.get(key, {}).get("value") for key in ("size", "effective_size"))
+            for event in events if event["ph"] == "v" for name, allocator in event["args"]["dumps"].get("allocators", {}).items()
+            for attributes in [allocator.get("attrs", {})] if "size" in attributes and "/" not in name and name != "global"}
 
 
 def test_files(scene):

@@ -61,7 +61,8 @@ static double live_bytes(const struct profile *profile, size_t *dump_count)
 /* Return false if the stacks are too many and too deep to be written. */
 static bool write_dumps(const struct profile *profile, char **text, size_t *length)
 {
-    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
+    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE,
+                                                            .reported = true};
     size_t count;
     struct export_dump *dumps = list_dumps(profile, &count);
     FILE *out = open_memstream(text, length);

@@ -182,7 +182,8 @@ static int arrange(struct document *document, const struct export_dump *dumps)
 {
     size_t count = document->dump_count;
     document->dumps = malloc((count + 1) * sizeof(*document->dumps));
-    document->events = calloc(count + 1, sizeof(*document->events));
+    document->events =
+        calloc(count + document->profile->reported_count + 1, sizeof(*document->events));
     document->heaps = calloc(count + 1, sizeof(*document->heaps));
     if (document->dumps == NULL || document->events == NULL || document->heaps == NULL)
         return -ENOMEM;
@@ -191,6 +192,8 @@ static int arrange(struct document *document, const struct export_dump *dumps)
     if (count > 1)
         qsort_r(document->dumps, count, sizeof(*dumps), compare_dumps, (void *)document->profile);
     int code = make_events(document);
+    if (code == 0 && document->options->reported)
+        code = written_reported_make(document);
     if (code == 0)
         code = give_global_ids(document);
     return code < 0 ? code : written_names_make(document);
@@ -441,6 +444,7 @@ int64_t memory_infra_write(const struct profile *profile, const struct export_du
     free(document.dumps);
     free(document.events);
     free(document.heaps);
+    free(document.reported);
     written_names_free(&document);
     written_memory_free(&document.memory);
     return code < 0 ? code : document.sites_written;

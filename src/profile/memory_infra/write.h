@@ -47,6 +47,9 @@ struct memory_infra_write_options {
     bool at_peak;
     /* Sites below both are summed up in `<other>`; both 0: none. */
     uint64_t prune_bytes, prune_count;
+    /* Write what Chrome's dumps report without backtraces, too: the sizes of other allocators, and
+     * processes without a heap. */
+    bool reported;
 };
 
 /* The caller checks `out` for errors. Return the number of sites written, or -ENOMEM. */

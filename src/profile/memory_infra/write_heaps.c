@@ -139,18 +139,20 @@ void write_hex(FILE *out, const char *before, uint64_t value)
 
 /* --- allocators --- */
 
-static void write_scalar(FILE *out, const char *name, const char *units, uint64_t value, bool last)
+static void write_scalar(FILE *out, const char *name, const char *units, uint64_t value)
 {
-    fprintf(out, "\"%s\":{\"type\":\"scalar\",\"units\":\"%s\",\"value\":\"%" PRIx64 "\"}%s", name,
-            units, value, last ? "}}" : ",");
+    fprintf(out, "\"%s\":{\"type\":\"scalar\",\"units\":\"%s\",\"value\":\"%" PRIx64 "\"}", name,
+            units, value);
 }
 
-/* Print the name and the beginning of the attributes. */
-static void begin_allocator(struct document *document, const char *name)
+void write_allocator(struct document *document, const char *name, const char *separator,
+                     uint64_t bytes)
 {
+    fputs(separator, document->out);
     json_print_ascii_string(document->out, name);
     write_hex(document->out, ":{\"guid\":", document->next_guid++);
     fputs(",\"attrs\":{", document->out);
+    write_scalar(document->out, "size", "bytes", bytes);
 }
 
 static void write_allocators(struct document *document, const struct written_event *event)
@@ -159,16 +161,17 @@ static void write_allocators(struct document *document, const struct written_eve
     fputs("\"allocators\":{", out);
     for (size_t i = event->first; i < event->first + event->count; i++) {
         const struct written_heap *heap = &document->heaps[i];
-        fputs(i == event->first ? "\n" : ",\n", out);
-        begin_allocator(document, heap->name->key);
-        write_scalar(out, "size", "bytes", heap->bytes, true);
-        fputs(",\n", out);
-        begin_allocator(document, heap->name->objects);
-        write_scalar(out, "size", "bytes", heap->bytes, false);
-        write_scalar(out, "shim_allocated_objects_count", "objects", heap->calls, false);
-        write_scalar(out, "shim_allocated_objects_size", "bytes", heap->bytes, true);
+        write_allocator(document, heap->name->key, i == event->first ? "\n" : ",\n", heap->bytes);
+        fputs("}}", out);
+        write_allocator(document, heap->name->objects, ",\n", heap->bytes);
+        fputc(',', out);
+        write_scalar(out, "shim_allocated_objects_count", "objects", heap->calls);
+        fputc(',', out);
+        write_scalar(out, "shim_allocated_objects_size", "bytes", heap->bytes);
+        fputs("}}", out);
     }
-    fputs("},\n", out);
+    write_reported(document, event);
+    fputc('}', out);
 }
 
 /* --- heaps_v2 --- */
@@ -316,7 +319,7 @@ static int write_heaps_v2(struct document *document, const struct written_event 
     struct ids ids = {0};
     int code = give_ids(document, &ids);
     if (code == 0) {
-        fputs("\"heaps_v2\":{\"version\":1,\n", document->out);
+        fputs(",\n\"heaps_v2\":{\"version\":1,\n", document->out);
         write_maps(document, &ids);
         fputs("\"allocators\":{", document->out);
         for (size_t i = event->first; i < event->first + event->count; i++) {
@@ -363,5 +366,5 @@ int write_heaps(struct document *document, const struct written_event *event)
         return code;
     sites_keep(&document->sites, 0);
     write_allocators(document, event);
-    return write_heaps_v2(document, event);
+    return event->count == 0 ? 0 : write_heaps_v2(document, event);
 }

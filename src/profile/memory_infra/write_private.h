@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the MemoryInfra writer: write.c, write_memory.c, write_heaps.c. */
+/* Shared by the parts of the MemoryInfra writer: write.c, write_memory.c, write_heaps.c,
+ * write_reported.c. */
 #ifndef HEAPPROFD_PROFILE_MEMORY_INFRA_WRITE_PRIVATE_H
 #define HEAPPROFD_PROFILE_MEMORY_INFRA_WRITE_PRIVATE_H
 
@@ -86,11 +87,16 @@ struct document {
     struct written_name *names; /* by heap of the profile */
     struct written_memory memory;
     struct sites sites;
+    const struct profile_reported **reported; /* if the options want it: by process and time */
+    size_t reported_count;
     uint64_t next_id, next_guid;
     size_t events_written;
     int64_t sites_written;
 };
 
+/* Print the name and the size of an allocator, before whose attributes' end others can follow. */
+void write_allocator(struct document *document, const char *name, const char *separator,
+                     uint64_t bytes);
 /* ,"key":"hex" */
 void write_hex(FILE *out, const char *before, uint64_t value);
 
@@ -99,6 +105,11 @@ int written_memory_collect(struct document *document, size_t first, size_t count
 void written_memory_free(struct written_memory *memory);
 /* Print process_totals and process_mmaps, each with a comma after it. */
 void write_memory(struct document *document, const struct written_event *event);
+
+/* Sort what is reported without backtraces, and add events for processes that have nothing else. */
+int written_reported_make(struct document *document);
+/* Print the event's, each allocator after a separator. */
+void write_reported(struct document *document, const struct written_event *event);
 
 /* Return 0 or -ENOMEM, like all of these. */
 int written_names_make(struct document *document);

@@ -61,7 +61,8 @@ int memory_infra_file_write(const struct profile *profile, const struct export_d
 int memory_infra_file_write_all(const struct profile *profile, int fd, bool packed,
                                 struct error *error)
 {
-    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE};
+    static const struct memory_infra_write_options usual = {.stack_mode = HEAP_STACK_NATIVE,
+                                                            .reported = true};
     static const struct dump_choice all = {.dump = DUMP_ALL};
     struct export_dump *dumps = NULL;
     size_t count = dump_choice_list(&all, profile, &dumps);
