@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads baseline files, which anybody may have written. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 
 #include "profile/compare/baseline_file.h"
 #include "util/array.h"
-#include "util/json_scanner.h"
+#include "util/json_tokens.h"
 #include "util/regular_file.h"
 #include "util/utf8.h"
 
@@ -20,8 +21,7 @@ static const char first_name[] = "heap_profile_baseline";
 static const char says_again[] = "save it again with heap_profile check --save-baseline";
 
 struct reader {
-    struct json_scanner scanner;
-    const char *begin;
+    struct json_tokens tokens;
     struct error *error;
     struct baseline_file *file;
 };
@@ -29,8 +29,8 @@ struct reader {
 static int baseline_read_fail(struct reader *reader, const char *reason)
 {
     if (reader->error->code == 0)
-        error_set(reader->error, -EINVAL, "byte %zu: %s; %s",
-                  (size_t)(reader->scanner.at - reader->begin), reason, says_again);
+        error_set(reader->error, -EINVAL, "byte %" PRIu64 ": %s; %s", reader->tokens.offset, reason,
+                  says_again);
     return -EINVAL;
 }
 
@@ -42,17 +42,13 @@ static int fail_memory(struct reader *reader)
 /* Return the next token. What is none is JSON_BROKEN, with *error set. */
 static enum json_token next(struct reader *reader)
 {
-    enum json_token token = json_scan(&reader->scanner);
+    enum json_token token = json_tokens_next(&reader->tokens);
     switch (token) {
     case JSON_MORE:
         baseline_read_fail(reader, "it ends in the middle");
         return JSON_BROKEN;
     case JSON_BROKEN:
-        baseline_read_fail(reader, reader->scanner.error);
-        return JSON_BROKEN;
-    case JSON_TOO_DEEP:
-    case JSON_TOO_LONG:
-        baseline_read_fail(reader, "a value is too long, or too deep");
+        baseline_read_fail(reader, reader->tokens.error);
         return JSON_BROKEN;
     case JSON_NO_MEMORY:
         fail_memory(reader);
@@ -73,8 +69,8 @@ static int expect(struct reader *reader, enum json_token wanted, const char *rea
 
 static bool is_named(const struct reader *reader, const char *name)
 {
-    return reader->scanner.length == strlen(name) &&
-           memcmp(reader->scanner.text, name, strlen(name)) == 0;
+    return reader->tokens.length == strlen(name) &&
+           memcmp(reader->tokens.text, name, strlen(name)) == 0;
 }
 
 /* --- values --- */
@@ -82,13 +78,13 @@ static bool is_named(const struct reader *reader, const char *name)
 /* Copy the text that was just read. */
 static int take_text(struct reader *reader, char **text)
 {
-    if (reader->scanner.length > BASELINE_TEXT_BYTES_MAX)
+    if (reader->tokens.length > BASELINE_TEXT_BYTES_MAX)
         return baseline_read_fail(reader, "a text has more than 4,096 bytes");
-    size_t length = reader->scanner.length;
+    size_t length = reader->tokens.length;
     *text = malloc(length + 1);
     if (*text == NULL)
         return fail_memory(reader);
-    memcpy(*text, reader->scanner.text, length);
+    memcpy(*text, reader->tokens.text, length);
     (*text)[length] = '\0';
     if (strlen(*text) != length)
         return baseline_read_fail(reader, "a text has a zero byte");
@@ -123,10 +119,10 @@ static int read_bool(struct reader *reader, bool *value)
 static int take_number(struct reader *reader, double *value)
 {
     char copy[64];
-    if (reader->scanner.length >= sizeof(copy))
+    if (reader->tokens.length >= sizeof(copy))
         return baseline_read_fail(reader, "a number has more than 63 digits");
-    memcpy(copy, reader->scanner.text, reader->scanner.length);
-    copy[reader->scanner.length] = '\0';
+    memcpy(copy, reader->tokens.text, reader->tokens.length);
+    copy[reader->tokens.length] = '\0';
     *value = strtod(copy, NULL);
     return fabs(*value) <= NUMBER_MAX ? 0 : baseline_read_fail(reader, "a number is beyond 2^62");
 }
@@ -440,11 +436,11 @@ static void complete_row(struct baseline_row *row, const struct baseline_file *f
 int baseline_file_read_text(struct baseline_file *file, const char *text, size_t length,
                             struct error *error)
 {
-    struct reader reader = {
-        .scanner = {.at = text, .end = text + length}, .begin = text, .error = error, .file = file};
+    struct reader reader = {.error = error, .file = file};
     unsigned members = 0;
     *file = (struct baseline_file){0};
     *error = (struct error){0};
+    json_tokens_feed(&reader.tokens, text, length);
     int code = read_version(&reader);
     while (code == 0 && (code = next_member(&reader)) > 0)
         code = read_member(&reader, &members);
@@ -454,12 +450,12 @@ int baseline_file_read_text(struct baseline_file *file, const char *text, size_t
                      "missing");
     if (code == 0 && file->total.of != NULL)
         code = baseline_read_fail(&reader, "the total has no of");
-    if (code == 0 && json_scan(&reader.scanner) != JSON_MORE)
+    if (code == 0 && json_tokens_next(&reader.tokens) != JSON_MORE)
         code = baseline_read_fail(&reader, "something follows its end");
     complete_row(&file->total, file);
     for (size_t i = 0; i < file->row_count && code == 0; i++)
         complete_row(&file->rows[i], file);
-    json_scanner_free(&reader.scanner);
+    json_tokens_free(&reader.tokens);
     return code;
 }
 
@@ -491,11 +487,12 @@ bool baseline_file_is(const char *path)
     ssize_t length = regular_file_look(path, &status) == 0 && S_ISREG(status.st_mode)
                          ? read_bytes(path, begin, sizeof(begin))
                          : -1;
-    struct json_scanner scanner = {.at = begin, .end = begin + (length > 0 ? length : 0)};
-    bool found = json_scan(&scanner) == JSON_OBJECT && json_scan(&scanner) == JSON_KEY &&
-                 scanner.length == strlen(first_name) &&
-                 memcmp(scanner.text, first_name, scanner.length) == 0;
-    json_scanner_free(&scanner);
+    struct json_tokens tokens = {0};
+    json_tokens_feed(&tokens, begin, length > 0 ? (size_t)length : 0);
+    bool found = json_tokens_next(&tokens) == JSON_OBJECT &&
+                 json_tokens_next(&tokens) == JSON_KEY && tokens.length == strlen(first_name) &&
+                 memcmp(tokens.text, first_name, tokens.length) == 0;
+    json_tokens_free(&tokens);
     return found;
 }
 

@@ -14,7 +14,7 @@
 #include "profile/import/valgrind_frame.h"
 #include "util/array.h"
 #include "util/base_name.h"
-#include "util/json_scanner.h"
+#include "util/json_tokens.h"
 
 #define READ_BYTES (64u * 1024u)
 #define FRAMES_MAX 4096u
@@ -38,11 +38,7 @@ struct reading {
     struct heap_figures heap;
     struct heap_figures_head head;
     struct trace_source *source;
-    struct json_scanner scanner;
-    char *buffer;
-    size_t capacity;
-    uint64_t before; /* bytes of the file before the buffer */
-    bool has_ended;
+    struct json_tokens tokens;
     struct error problem;
     bool has_lifetimes, is_in_us;
     double end_time;
@@ -69,89 +65,62 @@ bool dhat_begins(const char *text, size_t length)
 
 /* --- tokens --- */
 
-static uint64_t offset_of(const struct reading *reading)
-{
-    return reading->before + (uint64_t)(reading->scanner.at - reading->buffer);
-}
-
 /* The functions below return 0 or a negative errno with reading->problem set. */
 
 static int malformed(struct reading *reading, const char *why)
 {
     return error_set(&reading->problem, -EBADMSG, "byte %" PRIu64 " of the DHAT file: %s",
-                     offset_of(reading), why);
+                     reading->tokens.offset, why);
 }
 
-/* Read more after the bytes that the scanner has not taken. */
-static int dhat_fill(struct reading *reading)
+static int dhat_feed(struct reading *reading)
 {
-    struct json_scanner *scanner = &reading->scanner;
-    size_t left = reading->buffer == NULL ? 0 : (size_t)(scanner->end - scanner->at);
-    if (reading->buffer != NULL) {
-        reading->before += (uint64_t)(scanner->at - reading->buffer);
-        memmove(reading->buffer, scanner->at, left);
-    }
-    if (ARRAY_RESERVE(&reading->buffer, &reading->capacity, left, READ_BYTES) < 0)
-        return error_set(&reading->problem, -ENOMEM, "no memory to read the DHAT file");
-    scanner->at = reading->buffer;
-    scanner->end = reading->buffer + left;
-    ssize_t got =
-        trace_source_read(reading->source, reading->buffer + left, READ_BYTES, &reading->problem);
-    if (got < 0)
-        return (int)got;
-    scanner->end += got;
-    reading->has_ended = got == 0;
-    return got == 0 ? malformed(reading, "it is cut off") : 0;
+    char buffer[READ_BYTES];
+    ssize_t got = trace_source_read(reading->source, buffer, sizeof(buffer), &reading->problem);
+    if (got > 0)
+        json_tokens_feed(&reading->tokens, buffer, (size_t)got);
+    return got == 0 ? malformed(reading, "it is cut off") : got < 0 ? (int)got : 0;
 }
 
 /* Set *token to the next one. */
 static int next(struct reading *reading, enum json_token *token)
 {
-    static const char *const reasons[] = {
-        [JSON_TOO_DEEP] = "objects and lists are nested too deep",
-        [JSON_TOO_LONG] = "a text or a number is too long",
-    };
-    while ((*token = reading->buffer == NULL ? JSON_MORE : json_scan(&reading->scanner)) ==
-           JSON_MORE) {
-        int code = dhat_fill(reading);
-        if (code < 0)
-            return code;
-    }
+    int code = 0;
+    while (code == 0 && (*token = json_tokens_next(&reading->tokens)) == JSON_MORE)
+        code = dhat_feed(reading);
+    if (code < 0)
+        return code;
     if (*token == JSON_NO_MEMORY)
         return error_set(&reading->problem, -ENOMEM, "no memory to read the DHAT file");
-    if (*token == JSON_BROKEN)
-        return malformed(reading, reading->scanner.error);
-    if (*token == JSON_TOO_DEEP || *token == JSON_TOO_LONG)
-        return malformed(reading, reasons[*token]);
-    return 0;
+    return *token == JSON_BROKEN ? malformed(reading, reading->tokens.error) : 0;
 }
 
 static bool is_key(const struct reading *reading, const char *name)
 {
-    return reading->scanner.length == strlen(name) &&
-           memcmp(reading->scanner.text, name, reading->scanner.length) == 0;
+    return reading->tokens.length == strlen(name) &&
+           memcmp(reading->tokens.text, name, reading->tokens.length) == 0;
 }
 
 /* Skip the value that begins with this token. */
 static int dhat_skip(struct reading *reading, enum json_token token)
 {
-    unsigned depth = reading->scanner.depth;
+    unsigned depth = reading->tokens.depth;
     int code = 0;
     if (token != JSON_OBJECT && token != JSON_LIST)
         return 0;
-    while (code == 0 && reading->scanner.depth >= depth)
+    while (code == 0 && reading->tokens.depth >= depth)
         code = next(reading, &token);
     return code;
 }
 
-/* Read the number that the scanner is at. */
+/* Return the number that was just read. */
 static double dhat_number_of(const struct reading *reading)
 {
     char text[64];
-    size_t length = reading->scanner.length;
+    size_t length = reading->tokens.length;
     if (length >= sizeof(text))
         return 0;
-    memcpy(text, reading->scanner.text, length);
+    memcpy(text, reading->tokens.text, length);
     text[length] = '\0';
     double number = strtod(text, NULL);
     return number >= 0 && number < 0x1p63 ? number : 0;
@@ -224,7 +193,7 @@ static int take_frames(struct reading *reading)
         if (token != JSON_TEXT)
             return malformed(reading, "a frame is not a text");
         uint32_t frame =
-            valgrind_frame(reading->builder, reading->scanner.text, reading->scanner.length);
+            valgrind_frame(reading->builder, reading->tokens.text, reading->tokens.length);
         if (reading->builder->error < 0 ||
             ARRAY_ADD(&reading->frames, &reading->frame_count, &reading->frame_capacity, frame) < 0)
             return builder_fail(reading->builder);
@@ -236,8 +205,8 @@ static int take_frames(struct reading *reading)
 
 static void take_command(struct reading *reading)
 {
-    const char *text = reading->scanner.text;
-    size_t length = reading->scanner.length;
+    const char *text = reading->tokens.text;
+    size_t length = reading->tokens.length;
     const char *blank = memchr(text, ' ', length);
     size_t first = blank == NULL ? length : (size_t)(blank - text);
     reading->head.command = builder_text(reading->builder, text, length);
@@ -366,8 +335,7 @@ struct profile *import_dhat(struct trace_source *source, const struct profile_re
     else if (code < 0)
         error_set(error, code, "%s", reading.problem.message);
     heap_figures_free(&reading.heap);
-    json_scanner_free(&reading.scanner);
-    free(reading.buffer);
+    json_tokens_free(&reading.tokens);
     free(reading.sites);
     free(reading.indexes);
     free(reading.frames);
