@@ -208,25 +208,32 @@ static void free_ids(struct ids *ids)
     free(ids->types);
 }
 
-static void write_entry(FILE *out, const char *head, uint64_t id, const char *name, uint64_t value)
+/* Append a key and a number. Return the end of the text. */
+static char *put_number(char *at, const char *key, uint64_t number)
 {
-    fputs(head, out);
-    json_print_unsigned(out, id);
-    fputs(name, out);
-    json_print_unsigned(out, value);
+    char digits[20], *first = digits + sizeof(digits);
+    do
+        *--first = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    at = stpcpy(at, key);
+    return mempcpy(at, first, (size_t)(digits + sizeof(digits) - first));
 }
 
-static void write_node(FILE *out, const struct site_node *node, uint64_t id, const struct ids *ids)
+/* Nodes are nearly all of the text: write each at once. */
+static void write_node(FILE *out, const char *separator, const struct site_node *node, uint64_t id,
+                       const struct ids *ids)
 {
-    write_entry(out, "{\"id\":", id, ",\"name_sid\":", ids->strings[node->frame.name]);
-    if (node->parent != SITES_NONE) {
-        fputs(",\"parent\":", out);
-        json_print_unsigned(out, ids->nodes[node->parent]);
+    char text[200], *at = stpcpy(text, separator);
+    at = put_number(at, "{\"id\":", id);
+    at = put_number(at, ",\"name_sid\":", ids->strings[node->frame.name]);
+    if (node->parent != SITES_NONE)
+        at = put_number(at, ",\"parent\":", ids->nodes[node->parent]);
+    if (node->frame.file != 0) {
+        at = put_number(at, ",\"file_sid\":", ids->strings[node->frame.file]);
+        at = put_number(at, ",\"line\":", node->frame.line);
     }
-    if (node->frame.file != 0)
-        write_entry(out, ",\"file_sid\":", ids->strings[node->frame.file],
-                    ",\"line\":", node->frame.line);
-    fputc('}', out);
+    *at++ = '}';
+    fwrite(text, 1, (size_t)(at - text), out);
 }
 
 static void write_string(struct document *document, uint32_t string)
@@ -263,17 +270,15 @@ static void write_maps(struct document *document, const struct ids *ids)
     for (size_t i = 0; i < sites->node_count; i++) {
         if (ids->nodes[i] == 0)
             continue;
-        fputs(separator, out);
-        write_node(out, &sites->nodes[i], ids->nodes[i], ids);
+        write_node(out, separator, &sites->nodes[i], ids->nodes[i], ids);
         separator = ",\n";
     }
     fputs("],\n\"types\":[", out);
     for (size_t i = 0; i < sites->type_count; i++) {
         if (i > 0 && ids->types[i] == 0)
             continue;
-        write_entry(out, i == 0 ? "\n{\"id\":" : ",\n{\"id\":", ids->types[i],
-                    ",\"name_sid\":", ids->strings[sites->types[i]]);
-        fputc('}', out);
+        fprintf(out, "%s{\"id\":%" PRIu64 ",\"name_sid\":%" PRIu64 "}", i == 0 ? "\n" : ",\n",
+                ids->types[i], ids->strings[sites->types[i]]);
     }
     fputs("]},\n", out);
 }
