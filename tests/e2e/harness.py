@@ -33,6 +33,12 @@ gc.disable()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "tests"))  # for the package tracing_service
 BUILD = os.path.abspath(os.environ.get("HEAPPROFD_BUILD", os.path.join(ROOT, "build")))
+if not {" ", ":"}.isdisjoint(BUILD):  # where the loader ends a name in LD_PRELOAD
+    _links = tempfile.mkdtemp(prefix="test-build-")
+    atexit.register(shutil.rmtree, _links, ignore_errors=True)
+    os.chmod(_links, 0o755)
+    os.symlink(BUILD, os.path.join(_links, "build"))
+    BUILD = os.path.join(_links, "build")
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
 # Whether the tools are built with sanitizers (tests/meson.build). They run several times slower, so all time limits,
