@@ -713,7 +713,7 @@ def test_settings():
         ("[sink a]\ntype = pyroscope\nurl = https://host\ncompression = zstd\n", "gzip"),
         ("[sink a]\ntype = directory\n", "path"),
         ("[sink a]\ntype = directory\npath = here\n", "absolute"),
-        ("[sink a]\ntype = directory\npath = /tmp/heapprofd-sinks-test\nurl = https://host\n", "url"),
+        ("[sink a]\ntype = directory\npath = " + directory + "\nurl = https://host\n", "url"),
     ):
         sinks = Sinks(text)
         check(sinks.first is None and words in sinks.error, f"{text!r}: {sinks.error!r}")

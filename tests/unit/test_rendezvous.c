@@ -235,6 +235,10 @@ static void connections_are_parked_without_a_child(void **state)
     uint64_t now_ms = clock_read_ms(CLOCK_MONOTONIC);
     unsigned before = count_descriptors();
     (void)state;
+    /* An ordinary user may have as many descriptors in messages as open ones, all processes
+     * together: other tests could not pass theirs. */
+    if (geteuid() != 0)
+        skip();
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)
         sockets.children[i] = start_sleeper();
     for (unsigned i = 0; i < ENDING_CONNECTIONS; i++) {
