@@ -6,6 +6,7 @@ can do to others, and what it can access.
     session_processes.py CASE
 """
 
+import argparse
 import contextlib
 import ctypes
 import itertools
@@ -845,6 +846,29 @@ def test_memory_share():
         check_figure(heap_of(beside.report(), other.pid), "hold_block", "space", 300)
         process.stdout.readline()
         end_programs(process, other)
+
+
+def test_killed_beside_another_users():
+    """A killed profiler's program is free again at once, also beside a daemon whose maps its user cannot see."""
+    need_root()
+    with scene() as (daemon, directory):
+        reachable(directory)
+        process = started([program("commanded")], **as_user(BOB))
+        environment = {**daemon.environment, "HEAPPROFD_RUN_DIR": os.path.join(directory, "none")}
+        own = argparse.Namespace(environment=environment)
+        first = UserSession(own, directory, BOB, "first", "-p", str(process.pid), begins=False)
+        wait_for("it is attached to", lambda: harness.client_mappings(process.pid))
+        first.process.kill()
+        first.process.communicate(timeout=PATIENCE)
+        left = set(harness.client_mappings(process.pid))
+        second = UserSession(own, directory, BOB, "second", "-p", str(process.pid), begins=False)
+        wait_for("it is attached to again", lambda: set(harness.client_mappings(process.pid)) - left)
+        process.stdin.write(b"hold 3 100\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        check(second.end() == 0, second.stderr)
+        check_figure(heap_of(second.report(), process.pid), "hold_block", "space", 300)
+        end_programs(process)
 
 
 def as_bob(script, *arguments):

@@ -47,6 +47,9 @@
 
 /* Continuous mode takes a last dump before it hands a process over. */
 #define CLAIM_PATIENCE_MS 10000
+/* A profiler that was killed seems to serve its ring until its last heartbeat is 2 s old, if there
+ * are others whose maps this user cannot see. */
+#define UNSEEN_PATIENCE_MS 3000
 /* How often a background session looks whether a process is free again. */
 #define HELD_PERIOD_MS 5000
 
@@ -122,11 +125,13 @@ int discovery_check(const struct process_info *info, struct error *how)
     return sees_all ? 0 : 1;
 }
 
-/* Return whether another session has the process. `whose` is its name. */
-static bool belongs_to_another(pid_t pid, char whose[SESSION_NAME_BYTES])
+/* Return whether another session has the process. `whose` is its name. *is_unseen: perhaps not, see
+ * UNSEEN_PATIENCE_MS. */
+static bool belongs_to_another(pid_t pid, char whose[SESSION_NAME_BYTES], bool *is_unseen)
 {
     char comm[16] = "";
     pid_t profiler = other_profiler_of(pid);
+    *is_unseen = profiler == OTHER_PROFILER_UNSEEN;
     if (profiler > 0 && process_info_comm(profiler, comm))
         snprintf(whose, SESSION_NAME_BYTES, "of process %d (%s)", (int)profiler, comm);
     else if (profiler != 0)
@@ -341,7 +346,10 @@ static enum discovery_state examine(struct server *server, const struct process_
         return DISCOVERY_NOT_WANTED;
     }
     char whose[SESSION_NAME_BYTES];
-    if (belongs_to_another(info->pid, whose)) {
+    bool is_unseen;
+    if (belongs_to_another(info->pid, whose, &is_unseen)) {
+        if (is_unseen && now_ms < entry->seen_ms + UNSEEN_PATIENCE_MS)
+            return DISCOVERY_UNSEEN;
         if (entry->state != DISCOVERY_CLAIMED && claim(server, info->pid))
             return DISCOVERY_CLAIMED;
         session_reject(session, info->pid, origin, whose);

@@ -43,7 +43,7 @@
 static bool is_pending(enum discovery_state state)
 {
     return state == DISCOVERY_FORKED || state == DISCOVERY_LOADING || state == DISCOVERY_BUSY ||
-           state == DISCOVERY_CLAIMED || state == DISCOVERY_HELD;
+           state == DISCOVERY_UNSEEN || state == DISCOVERY_CLAIMED || state == DISCOVERY_HELD;
 }
 
 /* --- scans of /proc --- */
@@ -491,6 +491,10 @@ static const char *explain_entry(const struct discovery_entry *entry)
         return "The profiler tried to attach until the session ended: a thread could not be "
                "stopped, or was in code that the profiler has to change, or another process shares "
                "its memory.";
+    case DISCOVERY_UNSEEN:
+        return "Another session, of a profiler that this user cannot see, had this process when "
+               "the "
+               "session ended, or was killed in the seconds before.";
     case DISCOVERY_CLAIMED:
         return "Continuous mode has it, and had not handed it over when the session ended.";
     default:

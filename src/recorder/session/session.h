@@ -52,6 +52,7 @@ enum discovery_state {
     DISCOVERY_FORKED,  /* not examined yet */
     DISCOVERY_LOADING, /* its loader is still running */
     DISCOVERY_BUSY,    /* could not be attached to for the moment */
+    DISCOVERY_UNSEEN,  /* a profiler that cannot be seen has it, or was killed a moment ago */
     DISCOVERY_CLAIMED, /* the daemon asks continuous mode to hand it over */
     DISCOVERY_HELD,    /* another session has it; a background session takes it after that one */
 };
