@@ -4,8 +4,8 @@
  * callbacks put the tokens into a list, from which they are taken one by one. Feed text in pieces:
  * at JSON_MORE the list is empty.
  *
- * What follows the whole value is JSON_BROKEN, unless it is blank. Texts may have bytes that are
- * not UTF-8, and zeros.
+ * What follows the whole value is JSON_BROKEN, unless it is blank or only the beginning of a token.
+ * Texts may have bytes that are not UTF-8, and zeros.
  */
 #ifndef HEAPPROFD_UTIL_JSON_TOKENS_H
 #define HEAPPROFD_UTIL_JSON_TOKENS_H

@@ -23,7 +23,8 @@
 
 /*
  * Finds the rows of stacks that hold most of a sum. A row has all stacks that a table shows alike:
- * the function that they are charged to, and its callers, each with its line.
+ * the function that they are charged to, and its callers, each with its line. The profile has each
+ * text once, so that its address stands for it.
  */
 
 struct culprits {

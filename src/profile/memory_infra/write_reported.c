@@ -100,11 +100,17 @@ static void intern_heaps(const struct document *document, const struct written_e
     }
 }
 
+/* A file may have anything there, also what is no number. */
+static bool is_size(double bytes)
+{
+    return bytes >= 0 && bytes < 0x1p63;
+}
+
 static void write_row(struct document *document, const struct profile_reported *row,
                       const char *separator)
 {
     write_allocator(document, row->name, separator, (uint64_t)row->size_bytes);
-    if (row->effective_bytes < 0x1p63)
+    if (is_size(row->effective_bytes))
         fprintf(document->out,
                 ",\"effective_size\":{\"type\":\"scalar\",\"units\":\"bytes\",\"value\":\"%" PRIx64
                 "\"}",
@@ -125,7 +131,7 @@ void write_reported(struct document *document, const struct written_event *event
         const struct profile_reported *row = document->reported[at];
         if (pid_of(document, row) != event->pid || row->boottime_ns != event->boottime_ns)
             break;
-        if (!row->is_allocator || !(row->size_bytes < 0x1p63) ||
+        if (!row->is_allocator || !is_size(row->size_bytes) ||
             intern_find(&heaps, row->name, strlen(row->name)) != 0)
             continue;
         write_row(document, row, separator);

@@ -36,6 +36,9 @@
 /*
  * The supplementary file of DWARF 5 (.debug_sup), which contains what several programs share.
  * elfutils only follows dwz's older form, .gnu_debugaltlink, and only to files that it can unpack.
+ * Both files have the section: the program's contains the other file's name, and both contain the
+ * same checksum. The file is searched by its name, beside the program, and in Debian's directory
+ * for such files.
  */
 
 struct supplementary {

@@ -51,7 +51,8 @@
 /*
  * Where functions without symbols start: a stripped file still has an entry for each function in
  * its unwind table, .eh_frame, and a sorted index of their starts in .eh_frame_hdr (Linux Standard
- * Base Core Specification 5.0, section 10.6).
+ * Base Core Specification 5.0, section 10.6). libdw checks that the entry covers the address: there
+ * may be code without an entry behind a function.
  */
 
 struct function_starts {

@@ -414,7 +414,8 @@ void discovery_examine(struct server *server, struct discovery_entry *entry)
         return;
     }
     if (code < 0 || process_info_complete(&info) < 0) {
-        if (entry->attempts > 0 && (before == DISCOVERY_LOADING || before == DISCOVERY_BUSY))
+        if (entry->attempts > 0 &&
+            (before == DISCOVERY_LOADING || before == DISCOVERY_BUSY || before == DISCOVERY_UNSEEN))
             explain_ended(session, entry, began_ms);
         entry->state = DISCOVERY_DONE;
         return;

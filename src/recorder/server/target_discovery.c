@@ -493,8 +493,7 @@ static const char *explain_entry(const struct discovery_entry *entry)
                "its memory.";
     case DISCOVERY_UNSEEN:
         return "Another session, of a profiler that this user cannot see, had this process when "
-               "the "
-               "session ended, or was killed in the seconds before.";
+               "the session ended, or was killed in the seconds before.";
     case DISCOVERY_CLAIMED:
         return "Continuous mode has it, and had not handed it over when the session ended.";
     default:

@@ -156,10 +156,13 @@ static bool has_reached_limit(const struct session *session)
 static void check_memory(struct session *session)
 {
     struct process_memory memory;
-    if (process.memory_bytes == 0 || !process_memory_of(getpid(), &memory) ||
-        (memory.rss_anon_bytes < process.memory_bytes / 100 * MEMORY_SOFT_PERCENT &&
-         !has_reached_limit(session)))
+    if (process.memory_bytes == 0 || !process_memory_of(getpid(), &memory))
         return;
+    /* A process may also have met a bound of its own, which concerns no other. */
+    unsigned most = has_reached_limit(session) ? MEMORY_SOFT_PERCENT / 2 : MEMORY_SOFT_PERCENT;
+    if (memory.rss_anon_bytes < process.memory_bytes / 100 * most)
+        return;
+    session_confine_release_memory();
     process.memory_is_used_up = true;
     session->over = SESSION_OVER_GUARDRAIL;
     for (size_t i = 0; i < session->target_count; i++)

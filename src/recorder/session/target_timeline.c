@@ -8,9 +8,11 @@
 #include "util/clock.h"
 
 /* Return the part of the ring's data that the process has written at least once. */
-static uint64_t touched_bytes(const struct ring_reader *reader)
+static uint64_t touched_bytes(const struct target *target)
 {
-    return reader->consumed < reader->data_bytes ? reader->consumed : reader->data_bytes;
+    const struct ring_reader *reader = &target->reader;
+    uint64_t written = target->has_ring ? ring_reader_end(reader) : reader->consumed;
+    return written < reader->data_bytes ? written : reader->data_bytes;
 }
 
 /* Keep the last reading, for a process that ends. */
@@ -23,12 +25,12 @@ static void note_rss(struct target *target, const struct trace_memory_point *poi
     uint64_t all = point->vm_rss_kb * 1024;
     target->profiler_rss_bytes = own < all ? own : 0;
     target->rss_bytes = all - target->profiler_rss_bytes;
-    target->read_at_touched = touched_bytes(&target->reader);
+    target->read_at_touched = touched_bytes(target);
 }
 
 uint64_t target_profiler_rss(const struct target *target)
 {
-    uint64_t touched = touched_bytes(&target->reader);
+    uint64_t touched = touched_bytes(target);
     if (target->profiler_rss_bytes == 0 || touched < target->read_at_touched)
         return target->profiler_rss_bytes;
     return target->profiler_rss_bytes + touched - target->read_at_touched;

@@ -115,7 +115,7 @@ struct importing {
 /* Convert a file's microseconds to ns. Return 0 if they are not a time. */
 static inline uint64_t import_nanoseconds(double us)
 {
-    return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000) : 0;
+    return us > 0 && us < 0x1p53 ? (uint64_t)(us * 1000 + 0.5) : 0;
 }
 
 /* Return whether a region of this name is of a file, whose code can have names. */

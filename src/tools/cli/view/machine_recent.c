@@ -23,7 +23,8 @@
 #include "util/json_writer.h"
 #include "util/xmalloc.h"
 
-/* What the beginning of a trace says, without reading the rest. */
+/* What the beginning of a trace says. Whatever its packets contain, each is parsed once, within the
+ * bytes that were read. */
 
 #define RECENT_COMMAND_BYTES 240u
 

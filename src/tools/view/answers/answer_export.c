@@ -181,6 +181,8 @@ static void write_function(struct writing *writing, uint32_t function)
         json_string(json, "kind", names.kind);
 }
 
+/* Nodes are a flat list with the number of their parent: stacks can be deeper than parsers allow
+ * nested objects to be. */
 static void write_node(struct writing *writing, size_t index)
 {
     const struct view_graph *graph = writing->graph;

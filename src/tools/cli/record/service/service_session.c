@@ -19,7 +19,8 @@
 #include "util/clock.h"
 #include "util/output_file.h"
 
-/* Saves snapshots of a session of the tracing service: TRACE.0, TRACE.1, ... */
+/* Saves snapshots of a session of the tracing service: TRACE.0, TRACE.1, ... Each has a connection
+ * of its own, which ends with it. */
 
 struct service_snapshots {
     struct snapshots snapshots;
