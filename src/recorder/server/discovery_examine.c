@@ -348,10 +348,12 @@ static enum discovery_state examine(struct server *server, const struct process_
     char whose[SESSION_NAME_BYTES];
     bool is_unseen;
     if (belongs_to_another(info->pid, whose, &is_unseen)) {
-        if (is_unseen && now_ms < entry->seen_ms + UNSEEN_PATIENCE_MS)
-            return DISCOVERY_UNSEEN;
-        if (entry->state != DISCOVERY_CLAIMED && claim(server, info->pid))
+        bool is_asked = entry->state == DISCOVERY_CLAIMED || entry->state == DISCOVERY_UNSEEN;
+        if (!is_asked && claim(server, info->pid))
             return DISCOVERY_CLAIMED;
+        if (is_unseen && !session->config->background &&
+            now_ms < entry->seen_ms + UNSEEN_PATIENCE_MS)
+            return DISCOVERY_UNSEEN;
         session_reject(session, info->pid, origin, whose);
         return session->config->background ? DISCOVERY_HELD : DISCOVERY_DONE;
     }
