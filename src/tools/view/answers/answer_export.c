@@ -21,11 +21,6 @@
 #include "util/json_writer.h"
 #include "util/xmalloc.h"
 
-/* The graph of a question as JSON for other programs: its nodes with their figures, which are named
- * as in report --json. docs/view.md describes it. */
-
-answer_function export_json;
-
 struct writing {
     struct json_writer json;
     struct view_profiles *profiles;
@@ -208,8 +203,10 @@ static void write_node(struct writing *writing, size_t index)
     json_end_object(json);
 }
 
-int export_json(struct view_profiles *profiles, const struct view_parameters *parameters, FILE *out,
-                struct error *error)
+/* The graph of a question as JSON for other programs: its nodes with their figures, which are named
+ * as in report --json. docs/view.md describes it. */
+static int export_json(struct view_profiles *profiles, const struct view_parameters *parameters,
+                       FILE *out, struct error *error)
 {
     struct view_graph graph;
     int code = view_graph_make(&graph, profiles, parameters, error);
