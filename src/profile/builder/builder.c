@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Create and finish the builder, and fill the tables of the profile. */
-#include "profile/builder/builder_clocks.h"
+#include "profile/builder/builder_deobfuscation.h"
+#include "profile/builder/builder_stack_samples.h"
 
 #include <ctype.h>
 #include <stddef.h>
@@ -73,13 +74,13 @@ static void free_sequences(struct builder *builder)
         pending_free(builder->spare);
     free(builder->spare);
     builder->spare = NULL;
-    free(builder->places);
-    free(builder->parts);
+    free(builder->scratch.places);
+    free(builder->scratch.parts);
     builder_counters_free(&builder->counters);
     builder->sequences = NULL;
-    builder->sequence_count = builder->place_count = builder->part_capacity = 0;
-    builder->places = NULL;
-    builder->parts = NULL;
+    builder->sequence_count = builder->scratch.place_count = builder->scratch.part_capacity = 0;
+    builder->scratch.places = NULL;
+    builder->scratch.parts = NULL;
     builder->counters = (struct builder_counters){0};
 }
 
@@ -91,7 +92,7 @@ static void free_all_but_profile(struct builder *builder)
     intern_free(&builder->frame_ids);
     id_map_free(&builder->callsite_ids);
     free(builder->first_child);
-    intern_free(&builder->symbol_ids);
+    intern_free(&builder->symbols.ids);
     intern_free(&builder->heap_ids);
     id_map_free(&builder->newest_heaps);
     id_map_free(&builder->processes);
@@ -106,8 +107,8 @@ static void free_all_but_profile(struct builder *builder)
     for (size_t i = 0; i < builder->heap_count; i++)
         free(builder->heaps[i].callsites);
     free(builder->heaps);
-    free(builder->symbols);
-    free(builder->symbol_lines);
+    free(builder->symbols.items);
+    free(builder->symbols.lines);
     builder_deobfuscation_free(builder->deobfuscation);
     builder_clocks_free(&builder->clocks);
     builder_stack_free(builder->stack_samples);
@@ -468,11 +469,11 @@ static size_t say_missing_dumps(const struct builder *builder, char *text, size_
     size_t at = 0;
     if (builder->profile->heap_count > 0 || service->heap_buffers == 0)
         return 0;
-    if (builder->dropped > 0)
+    if (builder->losses.dropped > 0)
         at = (size_t)snprintf(text, room,
                               "packets were dropped in %llu places (previous_packet_dropped), "
                               "perhaps those of the heap profile; ",
-                              (unsigned long long)builder->dropped);
+                              (unsigned long long)builder->losses.dropped);
     if (service->has_ended && builder->profile->unprofiled_count == 0)
         at += (size_t)snprintf(text + at, room - at,
                                "no dump arrived in the %u ms that the tracing service waited for "
@@ -491,33 +492,33 @@ static void say_warning(struct builder *builder, const char *problem, bool unfin
     if (unfinished)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "the last dump is incomplete, its figures are too low; ");
-    if (builder->missing_packets > 0)
+    if (builder->losses.missing_packets > 0)
         at +=
             (size_t)snprintf(text + at, sizeof(text) - at, "%llu packets of samples are missing; ",
-                             (unsigned long long)builder->missing_packets);
+                             (unsigned long long)builder->losses.missing_packets);
     at += say_service_losses(builder, text + at, sizeof(text) - at);
     at += say_missing_dumps(builder, text + at, sizeof(text) - at);
-    if (builder->frames_over_limit > 0)
+    if (builder->losses.frames_over_limit > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu frames kept the names that they had: the deobfuscation maps "
                                "have too many packages, or too long names; ",
-                               (unsigned long long)builder->frames_over_limit);
-    if (builder->crowded_packets > 0)
+                               (unsigned long long)builder->losses.frames_over_limit);
+    if (builder->losses.crowded_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu packets were skipped: more than %u sequences; ",
-                               (unsigned long long)builder->crowded_packets, SEQUENCES_MAX);
-    if (builder->damaged_packets > 0)
+                               (unsigned long long)builder->losses.crowded_packets, SEQUENCES_MAX);
+    if (builder->losses.damaged_packets > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at, "%llu damaged packets were skipped; ",
-                               (unsigned long long)builder->damaged_packets);
-    if (builder->missing_frames > 0)
+                               (unsigned long long)builder->losses.damaged_packets);
+    if (builder->losses.missing_frames > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu references to frames that the trace does not have; ",
-                               (unsigned long long)builder->missing_frames);
-    if (builder->missing_contexts > 0)
+                               (unsigned long long)builder->losses.missing_frames);
+    if (builder->losses.missing_contexts > 0)
         at += (size_t)snprintf(text + at, sizeof(text) - at,
                                "%llu references of stack samples to tasks or counters that the "
                                "trace does not have; ",
-                               (unsigned long long)builder->missing_contexts);
+                               (unsigned long long)builder->losses.missing_contexts);
     if (at > 0)
         builder->profile->warning = builder_text(builder, text, at - 2);
 }
@@ -537,9 +538,9 @@ struct profile *builder_finish(struct builder *builder, const char *problem)
     builder_apply_deobfuscation(builder);
     say_warning(builder, problem, unfinished);
     struct profile *profile = builder->profile;
-    profile->missing_packets = builder->missing_packets;
+    profile->missing_packets = builder->losses.missing_packets;
     profile->ends_early = problem != NULL;
-    profile->damaged_packets = builder->damaged_packets;
+    profile->damaged_packets = builder->losses.damaged_packets;
     profile->unfinished_dumps = unfinished;
     if (builder->error < 0) {
         builder_abandon(builder);

@@ -4,7 +4,7 @@
  * trace until everything was read. Then the latest snapshot at or before a time converts it to
  * trace time, or else the first snapshot.
  */
-#include "profile/builder/builder_clocks.h"
+#include "profile/builder/builder.h"
 
 #include <stdlib.h>
 

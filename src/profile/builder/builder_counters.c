@@ -9,7 +9,7 @@
  */
 #include <string.h>
 
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "util/array.h"
 
 static struct counter_values counters_of(const struct trace_figures *figures)

@@ -404,8 +404,8 @@ static void put_lines_in_trace(struct builder *builder, struct profile_frame *fr
     size_t set = profile->symbol_line_count;
     if (set + naming->count >= PROFILE_NONE)
         return;
-    if (ARRAY_RESERVE(&profile->symbol_lines, &builder->kept_line_capacity, set, naming->count) <
-        0) {
+    if (ARRAY_RESERVE(&profile->symbol_lines, &builder->symbols.kept_line_capacity, set,
+                      naming->count) < 0) {
         builder_fail(builder);
         return;
     }
@@ -465,7 +465,7 @@ void builder_apply_deobfuscation(struct builder *builder)
         goto out;
     }
     for (size_t i = 0; i < frames && builder->error == 0; i++) {
-        builder->frames_over_limit += builder->deobfuscation->steps > NAMING_STEPS_MAX;
+        builder->losses.frames_over_limit += builder->deobfuscation->steps > NAMING_STEPS_MAX;
         if (!(builder->as_in_trace ? name_frame_in_trace(builder, i, packages[i], naming)
                                    : name_frame(builder, i, packages[i], naming)))
             continue;

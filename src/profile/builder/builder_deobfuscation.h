@@ -84,4 +84,12 @@ bool builder_find_naming(struct builder *builder, const uint32_t key[3], uint32_
 bool builder_find_naming_in_trace(struct builder *builder, const uint32_t key[3], bool has_line,
                                   uint32_t line, struct naming *naming);
 
+/* Read a DeobfuscationMapping or a PackagesList. Return -EBADMSG if it is malformed. */
+int builder_deobfuscation_mapping(struct builder *builder, struct proto_span mapping);
+int builder_packages_list(struct builder *builder, struct proto_span list);
+/* Set the names of obfuscated frames, and restore inlined calls as frames. Call it once, after
+ * everything else has names. */
+void builder_apply_deobfuscation(struct builder *builder);
+void builder_deobfuscation_free(struct builder_deobfuscation *deobfuscation);
+
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "profile/live_times.h"
 #include "profile/rollup.h"
 #include "util/array.h"
@@ -47,19 +47,21 @@ static uint32_t merge_parts(struct profile_part *parts, size_t all)
 static int reserve_places(struct builder *builder, size_t count)
 {
     size_t wanted = builder->profile->callsite_count;
-    if (count >= UINT32_MAX - builder->place_base) {
-        memset(builder->places, 0, builder->place_count * sizeof(*builder->places));
-        builder->place_base = 0;
+    if (count >= UINT32_MAX - builder->scratch.base) {
+        memset(builder->scratch.places, 0,
+               builder->scratch.place_count * sizeof(*builder->scratch.places));
+        builder->scratch.base = 0;
     }
-    if (wanted <= builder->place_count)
+    if (wanted <= builder->scratch.place_count)
         return 0;
     wanted += wanted / 2;
-    struct builder_places *grown = reallocarray(builder->places, wanted, sizeof(*grown));
+    struct builder_places *grown = reallocarray(builder->scratch.places, wanted, sizeof(*grown));
     if (grown == NULL)
         return builder_fail(builder);
-    memset(grown + builder->place_count, 0, (wanted - builder->place_count) * sizeof(*grown));
-    builder->places = grown;
-    builder->place_count = wanted;
+    memset(grown + builder->scratch.place_count, 0,
+           (wanted - builder->scratch.place_count) * sizeof(*grown));
+    builder->scratch.places = grown;
+    builder->scratch.place_count = wanted;
     return 0;
 }
 
@@ -126,9 +128,9 @@ static int resolve_samples(struct builder *builder, struct builder_sequence *seq
 
 static void chain_samples(struct builder *builder, size_t count, struct sample_place *places)
 {
-    uint32_t base = builder->place_base;
+    uint32_t base = builder->scratch.base;
     for (size_t i = count; i-- > 0;) {
-        uint32_t *head = &builder->places[places[i].callsite].pending;
+        uint32_t *head = &builder->scratch.places[places[i].callsite].pending;
         places[i].next = *head > base ? *head - base : 0;
         places[i].first = true;
         if (places[i].next != 0)
@@ -152,10 +154,11 @@ static const struct profile_sample *pending_sample(struct pending_dump *pending,
 static int gather_parts(struct builder *builder, const struct profile_sample *sample, size_t used)
 {
     size_t count = sample->part_count;
-    if (ARRAY_RESERVE(&builder->parts, &builder->part_capacity, used, count) < 0)
+    if (ARRAY_RESERVE(&builder->scratch.parts, &builder->scratch.part_capacity, used, count) < 0)
         return builder_fail(builder);
     if (count > 0)
-        memcpy(builder->parts + used, sample->parts, count * sizeof(*builder->parts));
+        memcpy(builder->scratch.parts + used, sample->parts,
+               count * sizeof(*builder->scratch.parts));
     return 0;
 }
 
@@ -195,8 +198,8 @@ static int sum_chain(struct builder *builder, struct pending_dump *pending,
             return builder->error;
         parts += more->part_count;
     }
-    sum->part_count = merge_parts(builder->parts, parts);
-    sum->parts = builder->parts;
+    sum->part_count = merge_parts(builder->scratch.parts, parts);
+    sum->parts = builder->scratch.parts;
     return own_times(builder, sum, &times);
 }
 
@@ -246,7 +249,7 @@ static int own_parts(struct builder *builder, struct profile_sample *sample)
 static const struct profile_sample *before_of(const struct builder *builder,
                                               const struct profile_dump *before, uint32_t callsite)
 {
-    uint32_t place = before == NULL ? 0 : builder->places[callsite].before;
+    uint32_t place = before == NULL ? 0 : builder->scratch.places[callsite].before;
     return place == 0 ? NULL : before->samples[place - 1];
 }
 
@@ -344,7 +347,7 @@ static void add_carried(struct builder *builder, struct dump_making *making,
                         const uint32_t *callsites)
 {
     for (size_t i = 0; i < making->before->sample_count; i++) {
-        if (builder->places[callsites[i]].pending > builder->place_base)
+        if (builder->scratch.places[callsites[i]].pending > builder->scratch.base)
             continue;
         add_sample(making, callsites[i], making->before->samples[i]);
         builder->carried_samples++;
@@ -355,7 +358,7 @@ static void mark_before(struct builder *builder, const uint32_t *callsites, size
                         bool there)
 {
     for (size_t i = 0; i < count; i++)
-        builder->places[callsites[i]].before = there ? (uint32_t)i + 1 : 0;
+        builder->scratch.places[callsites[i]].before = there ? (uint32_t)i + 1 : 0;
 }
 
 static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
@@ -385,7 +388,7 @@ static int fill_dump(struct builder *builder, struct builder_sequence *sequence,
         add_carried(builder, making, heap->callsites);
     making->dump.samples =
         trim(making->dump.samples, making->dump.sample_count, sizeof(*making->dump.samples));
-    builder->place_base += (uint32_t)count;
+    builder->scratch.base += (uint32_t)count;
     free(heap->callsites);
     heap->callsites = making->callsites;
     making->callsites = NULL;
@@ -592,7 +595,7 @@ static void keep_spare(struct builder *builder, const struct pending_dump *pendi
 
 void builder_commit(struct builder *builder, struct builder_sequence *sequence)
 {
-    uint64_t unknown_names = builder->unknown_names;
+    uint64_t unknown_names = builder->losses.unknown_names;
     for (size_t i = 0; i < sequence->pending_count; i++) {
         struct pending_dump *pending = &sequence->pending[i];
         if (builder->error == 0)
@@ -603,7 +606,7 @@ void builder_commit(struct builder *builder, struct builder_sequence *sequence)
     intern_free(&sequence->pending_ids);
     sequence->commits++;
     /* The same bytes may have a name later. */
-    if (builder->unknown_names != unknown_names || sequence->has_packet_tables)
+    if (builder->losses.unknown_names != unknown_names || sequence->has_packet_tables)
         builder_forget_unchanged(builder, sequence);
     if (sequence->has_packet_tables)
         sequence_clear_interned(sequence);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "util/array.h"
 
 /* --- heads --- */
@@ -417,7 +417,7 @@ static bool builder_heap_take_place(struct builder *builder, struct builder_sequ
     }
     /* Recorders count from 0. */
     if (has_index && index > sequence->next_index) {
-        builder->missing_packets += index - sequence->next_index;
+        builder->losses.missing_packets += index - sequence->next_index;
         sequence->gap = sequence->has_lost = true;
     }
     if (has_index)

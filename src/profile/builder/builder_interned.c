@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_stack_samples.h"
 #include "util/array.h"
 
 void sequence_clear_interned(struct builder_sequence *sequence)
@@ -52,7 +52,7 @@ int builder_sequence(struct builder *builder, uint32_t id, struct builder_sequen
     }
     size_t used = builder->sequence_count;
     if (used == SEQUENCES_MAX) {
-        builder->crowded_packets++;
+        builder->losses.crowded_packets++;
         return -EBADMSG;
     }
     if (ARRAY_RESERVE(&builder->sequences, &builder->sequence_capacity, used, 1) < 0 ||

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder_clocks.h"
+#include "profile/builder/builder_deobfuscation.h"
+#include "profile/builder/builder_stack_samples.h"
 #include "util/array.h"
 
 #define SEQUENCE_CLEARED 1u
@@ -375,12 +376,12 @@ int builder_packet(struct builder *builder, struct proto_span packet)
     struct packet_head head = {0};
     builder->packets++;
     if (read_head(packet, &head) < 0) {
-        builder->damaged_packets++;
+        builder->losses.damaged_packets++;
         return builder->error;
     }
     builder->machine = head.machine;
     /* The service marks each sequence's first packet so. */
-    builder->dropped += head.dropped && !head.first_on_sequence;
+    builder->losses.dropped += head.dropped && !head.first_on_sequence;
     if (head.cleared || head.dropped || head.has_parts)
         check_tables(builder, &head);
     bool has_tracks = builder->as_in_trace && head.has_track_parts;
@@ -397,6 +398,6 @@ int builder_packet(struct builder *builder, struct proto_span packet)
     if (code == 0 && (has_tracks || parts.stats.at != NULL))
         code = take_tracks(builder, &parts);
     if (code == -EBADMSG)
-        builder->damaged_packets++;
+        builder->losses.damaged_packets++;
     return builder->error;
 }

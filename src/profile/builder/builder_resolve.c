@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "profile/stack_samples.h"
 #include "util/array.h"
 #include "util/sorted_search.h"
@@ -135,7 +135,7 @@ static uint32_t resolve_frame(struct builder *builder, struct builder_sequence *
 {
     uint32_t index = id_map_find(&sequence->frames, iid);
     if (index == ID_MAP_NONE) {
-        builder->missing_frames++;
+        builder->losses.missing_frames++;
         return marker(builder, NO_FRAME);
     }
     struct sequence_resolved *resolved = &sequence->frames_resolved[index];
@@ -222,7 +222,7 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
     sequence->last_count = 0; /* until the new steps are complete */
     while ((status = next_frame(&walk, &id)) > 0) {
         if (is_whole && id_map_find(&sequence->frames, id) == ID_MAP_NONE) {
-            builder->missing_frames++;
+            builder->losses.missing_frames++;
             return PROFILE_NONE;
         }
         uint32_t frame = resolve_frame(builder, sequence, id);
@@ -235,7 +235,7 @@ static uint32_t walk_stack(struct builder *builder, struct builder_sequence *seq
         sequence->last[walk.depth++] =
             (struct sequence_step){walk.callsite, (uint32_t)(walk.rest.at - bytes)};
     }
-    builder->damaged_packets += status < 0;
+    builder->losses.damaged_packets += status < 0;
     if (status < 0)
         return PROFILE_NONE;
     sequence->last_first_byte = item->first_byte;
@@ -257,7 +257,7 @@ uint32_t builder_resolve(struct builder *builder, struct builder_sequence *seque
 {
     uint32_t index = id_map_find(&sequence->callstacks, callstack);
     if (index == ID_MAP_NONE) {
-        builder->missing_frames++;
+        builder->losses.missing_frames++;
         return builder_callsite(builder, PROFILE_NONE, marker(builder, NO_STACK));
     }
     struct sequence_callstack *item = &sequence->callstack_items[index];
@@ -320,7 +320,7 @@ static const char *const unknown = "[unknown]";
 
 static const char *unknown_name(struct builder *builder)
 {
-    builder->unknown_names++;
+    builder->losses.unknown_names++;
     return builder_text(builder, unknown, strlen(unknown));
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "profile/live_times.h"
 #include "util/array.h"
 

@@ -271,7 +271,7 @@ int builder_stack_defaults(struct builder *builder, struct builder_sequence *seq
 static uint32_t find_named(struct builder *builder, const struct id_map *map, uint64_t iid)
 {
     uint32_t index = iid == 0 ? ID_MAP_NONE : id_map_find(map, iid);
-    builder->missing_contexts += iid != 0 && index == ID_MAP_NONE;
+    builder->losses.missing_contexts += iid != 0 && index == ID_MAP_NONE;
     return index;
 }
 

@@ -109,7 +109,7 @@ static uint32_t link_async(struct builder *builder, const struct builder_sequenc
 {
     const struct id_map *known = &stack_known(sequence)->asyncs;
     uint32_t found = iid == 0 ? ID_MAP_NONE : id_map_find(known, iid);
-    builder->missing_contexts += iid != 0 && found == ID_MAP_NONE;
+    builder->losses.missing_contexts += iid != 0 && found == ID_MAP_NONE;
     for (uint32_t at = found; at != ID_MAP_NONE;) {
         struct stack_async *link = &builder->stack_samples->rows->asyncs[at];
         if (link->is_linked)
@@ -194,7 +194,7 @@ static uint32_t take_callsite(struct builder *builder, struct builder_sequence *
     uint32_t index;
     if (sample->callstack_iid != 0) {
         index = id_map_find(&sequence->callstacks, sample->callstack_iid);
-        builder->missing_frames += index == ID_MAP_NONE;
+        builder->losses.missing_frames += index == ID_MAP_NONE;
     } else if (sample->callstack.at == NULL) {
         return PROFILE_NONE;
     } else if (!stack_has_frame_ids(sample->callstack)) {
@@ -339,7 +339,7 @@ static int take_follower_iid(void *context, uint64_t iid)
     struct followers *followers = context;
     struct builder *builder = followers->builder;
     uint32_t counter = id_map_find(&stack_known(followers->sequence)->counters, iid);
-    builder->missing_contexts += counter == ID_MAP_NONE;
+    builder->losses.missing_contexts += counter == ID_MAP_NONE;
     return add_follower(builder, counter);
 }
 

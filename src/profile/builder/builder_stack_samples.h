@@ -9,7 +9,7 @@
 #ifndef HEAPPROFD_PROFILE_BUILDER_BUILDER_STACK_SAMPLES_H
 #define HEAPPROFD_PROFILE_BUILDER_BUILDER_STACK_SAMPLES_H
 
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "profile/stack_samples.h"
 
 /* Texts are strings of the builder; 0: none, or empty. */
@@ -107,5 +107,28 @@ uint32_t stack_rows_async(struct builder *builder, struct proto_span message, ui
 int stack_rows_take(struct builder *builder, struct builder_sequence *sequence,
                     const struct stack_sample *sample, uint64_t packet_ns);
 void stack_rows_free(struct stack_rows *rows);
+
+/* --- samples --- */
+
+/* Read defaults of a sequence's samples, something interned that they name, a sample. Return 0 or a
+ * negative errno. */
+void builder_forget_stacks(struct builder_sequence *sequence);
+int builder_stack_defaults(struct builder *builder, struct builder_sequence *sequence,
+                           struct proto_span defaults);
+int builder_stack_counter(struct builder *builder, struct builder_sequence *sequence,
+                          struct proto_span entry);
+int builder_stack_task(struct builder *builder, struct builder_sequence *sequence,
+                       struct proto_span entry);
+int builder_stack_execution(struct builder *builder, struct builder_sequence *sequence,
+                            struct proto_span entry);
+int builder_stack_async(struct builder *builder, struct builder_sequence *sequence,
+                        struct proto_span entry);
+int builder_stack_sample(struct builder *builder, struct builder_sequence *sequence,
+                         struct proto_span message, uint64_t packet_ns);
+/* Make dumps of all samples that are left. */
+void builder_stack_finish(struct builder *builder);
+/* Number the rows of samples, after times became trace time and counters have their order. */
+void builder_stack_rows_finish(struct builder *builder);
+void builder_stack_free(struct builder_stack_samples *samples);
 
 #endif

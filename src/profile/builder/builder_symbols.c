@@ -38,8 +38,8 @@ static int builder_symbols_take_line(struct builder *builder, struct proto_span 
     }
     if (status < 0)
         return -EBADMSG;
-    if (ARRAY_ADD(&builder->symbol_lines, &builder->symbol_line_count,
-                  &builder->symbol_line_capacity, line) < 0)
+    if (ARRAY_ADD(&builder->symbols.lines, &builder->symbols.line_count,
+                  &builder->symbols.line_capacity, line) < 0)
         return builder_fail(builder);
     return builder->error;
 }
@@ -47,7 +47,7 @@ static int builder_symbols_take_line(struct builder *builder, struct proto_span 
 static bool has_line(const struct builder *builder, const struct builder_symbol *symbol)
 {
     for (uint32_t i = 0; i < symbol->line_count; i++)
-        if (builder->symbol_lines[symbol->first_line + i].has_line)
+        if (builder->symbols.lines[symbol->first_line + i].has_line)
             return true;
     return false;
 }
@@ -58,39 +58,41 @@ static int put_symbol(struct builder *builder, struct builder_mapping_texts modu
 {
     uint64_t key[] = {module.path, module.build_id, address};
     bool added;
-    if (ARRAY_RESERVE(&builder->symbols, &builder->symbol_capacity, builder->symbol_count, 1) < 0)
+    if (ARRAY_RESERVE(&builder->symbols.items, &builder->symbols.capacity, builder->symbols.count,
+                      1) < 0)
         return builder_fail(builder);
-    uint64_t id = intern_bytes(&builder->symbol_ids, key, sizeof(key), &added);
+    uint64_t id = intern_bytes(&builder->symbols.ids, key, sizeof(key), &added);
     if (id == 0)
         return builder_fail(builder);
     /* The last symbol of an address wins, but none without a name over one with it. */
-    const struct builder_symbol *last = &builder->symbols[id - 1];
+    const struct builder_symbol *last = &builder->symbols.items[id - 1];
     bool is_less =
-        !added && ((last->line_count > 0 && symbol->line_count == 0) ||
-                   (builder->keeps_lines && has_line(builder, last) && !has_line(builder, symbol)));
+        !added &&
+        ((last->line_count > 0 && symbol->line_count == 0) ||
+         (builder->symbols.keeps_lines && has_line(builder, last) && !has_line(builder, symbol)));
     if (!is_less)
-        builder->symbols[id - 1] = *symbol;
-    builder->symbol_count += added;
+        builder->symbols.items[id - 1] = *symbol;
+    builder->symbols.count += added;
     return builder_keep(builder, 1 + symbol->line_count);
 }
 
 int builder_name_frame(struct builder *builder, const struct profile_frame *frame,
                        const struct builder_line *lines, uint32_t count)
 {
-    struct builder_symbol symbol = {.first_line = builder->symbol_line_count,
+    struct builder_symbol symbol = {.first_line = builder->symbols.line_count,
                                     .line_count = count < LINES_MAX ? count : LINES_MAX};
-    if (ARRAY_RESERVE(&builder->symbol_lines, &builder->symbol_line_capacity,
-                      builder->symbol_line_count, symbol.line_count) < 0)
+    if (ARRAY_RESERVE(&builder->symbols.lines, &builder->symbols.line_capacity,
+                      builder->symbols.line_count, symbol.line_count) < 0)
         return builder_fail(builder);
-    memcpy(&builder->symbol_lines[symbol.first_line], lines, symbol.line_count * sizeof(*lines));
-    builder->symbol_line_count += symbol.line_count;
+    memcpy(&builder->symbols.lines[symbol.first_line], lines, symbol.line_count * sizeof(*lines));
+    builder->symbols.line_count += symbol.line_count;
     return put_symbol(builder, builder->mapping_texts[frame->mapping], frame->rel_pc, &symbol);
 }
 
 static int take_address(struct builder *builder, struct proto_span entry,
                         struct builder_mapping_texts module)
 {
-    struct builder_symbol symbol = {.first_line = builder->symbol_line_count};
+    struct builder_symbol symbol = {.first_line = builder->symbols.line_count};
     struct proto_field field;
     uint64_t address = 0;
     int status, code = 0;
@@ -155,12 +157,12 @@ int builder_module_symbols(struct builder *builder, struct proto_span module)
 static const struct builder_symbol *find_symbol(const struct builder *builder,
                                                 const struct profile_frame *frame)
 {
-    if (frame->mapping == PROFILE_NONE || builder->symbol_count == 0)
+    if (frame->mapping == PROFILE_NONE || builder->symbols.count == 0)
         return NULL;
     const struct builder_mapping_texts *mapping = &builder->mapping_texts[frame->mapping];
     uint64_t key[] = {mapping->path, mapping->build_id, frame->rel_pc};
-    uint64_t id = intern_find(&builder->symbol_ids, key, sizeof(key));
-    const struct builder_symbol *symbol = id == 0 ? NULL : &builder->symbols[id - 1];
+    uint64_t id = intern_find(&builder->symbols.ids, key, sizeof(key));
+    const struct builder_symbol *symbol = id == 0 ? NULL : &builder->symbols.items[id - 1];
     return symbol;
 }
 
@@ -201,7 +203,7 @@ static size_t add_outer_frames(struct builder *builder, size_t index,
 {
     size_t more = symbol->line_count - 1, first = builder_copy_frame(builder, index, more);
     for (size_t i = 0; i < more && first != 0; i++)
-        set_line(builder, first + i, &builder->symbol_lines[symbol->first_line + 1 + i]);
+        set_line(builder, first + i, &builder->symbols.lines[symbol->first_line + 1 + i]);
     return first;
 }
 
@@ -279,7 +281,7 @@ static void keep_lines(struct builder *builder, const struct builder_symbol *sym
     struct profile *profile = builder->profile;
     size_t set = profile->symbol_line_count;
     for (uint32_t i = 0; i < symbol->line_count; i++) {
-        const struct builder_line *line = &builder->symbol_lines[symbol->first_line + i];
+        const struct builder_line *line = &builder->symbols.lines[symbol->first_line + i];
         profile->symbol_lines[profile->symbol_line_count++] = (struct profile_symbol_line){
             .name = builder->strings[line->name],
             .source_file = builder->strings[line->source_file],
@@ -295,7 +297,7 @@ static void keep_symbols(struct builder *builder)
 {
     struct profile *profile = builder->profile;
     uint32_t *first =
-        calloc(builder->symbol_count + 1, sizeof(*first)); /* index + 1; 0: not needed */
+        calloc(builder->symbols.count + 1, sizeof(*first)); /* index + 1; 0: not needed */
     size_t count = profile->frame_count; /* at most one line per frame of its own */
     if (first == NULL) {
         builder_fail(builder);
@@ -303,7 +305,8 @@ static void keep_symbols(struct builder *builder)
     }
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
-        if (symbol != NULL && symbol->line_count > 0 && first[symbol - builder->symbols]++ == 0)
+        if (symbol != NULL && symbol->line_count > 0 &&
+            first[symbol - builder->symbols.items]++ == 0)
             count += symbol->line_count;
     }
     profile->symbol_lines = calloc(count + 1, sizeof(*profile->symbol_lines));
@@ -311,19 +314,19 @@ static void keep_symbols(struct builder *builder)
         builder_fail(builder);
         goto out;
     }
-    builder->kept_line_capacity = count + 1;
+    builder->symbols.kept_line_capacity = count + 1;
     keep_own_lines(profile);
-    for (size_t i = 0; i < builder->symbol_count; i++) {
+    for (size_t i = 0; i < builder->symbols.count; i++) {
         size_t set = profile->symbol_line_count;
         if (first[i] != 0)
-            keep_lines(builder, &builder->symbols[i]);
+            keep_lines(builder, &builder->symbols.items[i]);
         first[i] = (uint32_t)set;
     }
     for (size_t i = 0; i < profile->frame_count; i++) {
         const struct builder_symbol *symbol = find_symbol(builder, &profile->frames[i]);
         if (symbol == NULL || symbol->line_count == 0)
             continue;
-        profile->frames[i].symbol_first = first[symbol - builder->symbols];
+        profile->frames[i].symbol_first = first[symbol - builder->symbols.items];
         profile->frames[i].symbol_count = symbol->line_count;
     }
 out:
@@ -335,10 +338,10 @@ void builder_apply_symbols(struct builder *builder)
     struct profile *profile = builder->profile;
     size_t frames = profile->frame_count, expanded = 0;
     struct builder_around *outer =
-        builder->symbol_count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
+        builder->symbols.count > 0 ? calloc(frames + 1, sizeof(*outer)) : NULL;
     if (builder->as_in_trace && builder->error == 0)
         keep_symbols(builder);
-    if (builder->symbol_count == 0 || builder->as_in_trace || builder->error < 0)
+    if (builder->symbols.count == 0 || builder->as_in_trace || builder->error < 0)
         goto out;
     if (outer == NULL) {
         builder_fail(builder);
@@ -350,7 +353,7 @@ void builder_apply_symbols(struct builder *builder)
             profile->frames[i].function_start -= symbol->function_offset;
         if (symbol == NULL || symbol->line_count == 0)
             continue;
-        set_line(builder, i, &builder->symbol_lines[symbol->first_line]);
+        set_line(builder, i, &builder->symbols.lines[symbol->first_line]);
         if (symbol->kind != 0)
             profile->frames[i].kind = symbol->kind;
         size_t first = add_outer_frames(builder, i, symbol);

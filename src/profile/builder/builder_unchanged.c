@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "pb_field_numbers.h"
-#include "profile/builder/builder.h"
+#include "profile/builder/builder_sequence.h"
 #include "util/array.h"
 
 /* Limit of kept bytes of a sample: only samples of many threads are longer, and they are few. */

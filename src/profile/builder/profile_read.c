@@ -115,7 +115,7 @@ static int read_more(struct trace_reader **reader, const struct profile_read_opt
     struct profile_read_options silent = *options;
     int fd, code = 0;
     silent.tell = NULL;
-    builder->keeps_lines = true;
+    builder->symbols.keeps_lines = true;
     for (bool is_first = true; code == 0 && builder->error == 0 &&
                                (fd = find_more(options, builder->profile, is_first)) >= 0;
          is_first = false) {
@@ -138,7 +138,7 @@ static bool has_profile(const struct builder *builder, const struct checking *ch
         fail_without_memory(error);
     else if (code == -EFBIG)
         *error = builder->error < 0 ? checking->error : *problem;
-    else if (builder->packets > builder->damaged_packets)
+    else if (builder->packets > builder->losses.damaged_packets)
         return true;
     else if (code < 0)
         *error = *problem;
