@@ -14,8 +14,9 @@
 #define NAMING_CALLS_MAX 64u
 
 /* Limit of steps, so that a hostile file costs a second at most. A step is the search of one
- * package for a frame in the JIT's memory, or 16 bytes of new names. After the limit, frames keep
- * their names, and are counted. Real traces have some dozen packages and some thousand frames. */
+ * package for a frame in the JIT's memory, a range that may contain a line, or 16 bytes of new
+ * names. After the limit, frames keep their names, and are counted. Real traces have some dozen
+ * packages and some thousand frames. */
 #define NAMING_STEPS_MAX ((uint64_t)1 << 26)
 
 /* Limit of entries that are compared for one line. If more match, the line decides nothing. R8
@@ -48,7 +49,7 @@ struct builder_deobfuscation {
     /* By method, sorted by first and then last line: the lines of entries. */
     struct line_range {
         uint32_t first, last;
-        uint32_t furthest; /* last line of all ranges of its part (builder_lines.c) */
+        uint32_t furthest; /* last line of all ranges up to this one */
         uint32_t first_entry, entry_count;
     } * ranges;
     uint32_t *range_entries; /* indexes of originals: of a range, or without lines, in the order of
@@ -66,7 +67,7 @@ struct builder_deobfuscation {
 int builder_index_lines(struct builder_deobfuscation *all);
 
 /* Find up to `most` ranges of a method that contain a line. Return how many were found. */
-size_t builder_ranges_at(const struct builder_deobfuscation *all, const struct method *method,
+size_t builder_ranges_at(struct builder_deobfuscation *all, const struct method *method,
                          uint32_t line, const struct line_range **found, size_t most);
 
 struct naming {

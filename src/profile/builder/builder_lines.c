@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lines of entries of a method's map, for builder_naming.c. A method's ranges are sorted by
- * their first line, and form a balanced tree whose root is the middle one. Each range contains the
- * furthest last line of its part, so that parts that end before a line are skipped. All ranges are
- * sorted once. A look-up costs the tree's depth, once and again for each range that it finds.
+ * The lines of entries of a method's map, for builder_naming.c. A method's ranges are sorted once
+ * by their first line. Each has the furthest last line of those up to it, so a look-up begins at
+ * the first range that may contain the line. R8's ranges seldom contain each other; looking through
+ * those that do counts as steps (NAMING_STEPS_MAX).
  */
 #include <stdlib.h>
 
@@ -32,22 +32,6 @@ static uint32_t list_entries(const struct builder_deobfuscation *all, const stru
     return count;
 }
 
-/* Set the furthest last line for all ranges of a part. Return that of the part. Parts are halved:
- * at most 32 levels. */
-static uint32_t set_furthest(struct line_range *ranges, size_t count)
-{
-    if (count == 0)
-        return 0;
-    size_t middle = count / 2;
-    uint32_t furthest = ranges[middle].last;
-    uint32_t before = set_furthest(ranges, middle);
-    uint32_t after = set_furthest(ranges + middle + 1, count - middle - 1);
-    furthest = before > furthest ? before : furthest;
-    furthest = after > furthest ? after : furthest;
-    ranges[middle].furthest = furthest;
-    return furthest;
-}
-
 /* Make the ranges of a method's entries, which begin at `first`. */
 static void make_ranges(struct builder_deobfuscation *all, struct method *method, uint32_t first,
                         uint32_t count)
@@ -66,8 +50,10 @@ static void make_ranges(struct builder_deobfuscation *all, struct method *method
                                          .first_entry = first + i};
         }
         range->entry_count++;
+        range->furthest = range->last;
+        if (range > ranges && range[-1].furthest > range->last)
+            range->furthest = range[-1].furthest;
     }
-    set_furthest(ranges, method->range_count);
 }
 
 int builder_index_lines(struct builder_deobfuscation *all)
@@ -91,33 +77,32 @@ int builder_index_lines(struct builder_deobfuscation *all)
     return 0;
 }
 
-struct search {
-    const struct line_range **found;
-    size_t count, most;
-};
-
-static void search_part(struct search *search, const struct line_range *ranges, size_t count,
-                        uint32_t line)
+/* Return the index of the first range of a method up to which one may contain a line. */
+static uint32_t first_range_at(const struct line_range *ranges, uint32_t count, uint32_t line)
 {
-    while (count > 0 && search->count < search->most) {
-        size_t middle = count / 2;
-        const struct line_range *range = &ranges[middle];
-        if (range->furthest < line)
-            return;
-        search_part(search, ranges, middle, line);
-        if (range->first > line)
-            return;
-        if (range->last >= line && search->count < search->most)
-            search->found[search->count++] = range;
-        ranges += middle + 1;
-        count -= middle + 1;
+    uint32_t first = 0;
+    while (count > 0) {
+        uint32_t half = count / 2;
+        if (ranges[first + half].furthest >= line) {
+            count = half;
+        } else {
+            first += half + 1;
+            count -= half + 1;
+        }
     }
+    return first;
 }
 
-size_t builder_ranges_at(const struct builder_deobfuscation *all, const struct method *method,
+size_t builder_ranges_at(struct builder_deobfuscation *all, const struct method *method,
                          uint32_t line, const struct line_range **found, size_t most)
 {
-    struct search search = {.found = found, .most = most};
-    search_part(&search, all->ranges + method->first_range, method->range_count, line);
-    return search.count;
+    const struct line_range *ranges = all->ranges + method->first_range;
+    uint32_t i = first_range_at(ranges, method->range_count, line);
+    size_t count = 0;
+    for (; i < method->range_count && ranges[i].first <= line && count < most; i++) {
+        all->steps++;
+        if (ranges[i].last >= line)
+            found[count++] = &ranges[i];
+    }
+    return count;
 }

@@ -144,7 +144,7 @@ static int compare_indexes(const void *left_pointer, const void *right_pointer)
 
 /* List the entries that contain a line, in the order of the map, and at most the first `each` of a
  * range. Return how many, or 0 if there are more than NAMING_ENTRIES_MAX. */
-static size_t entries_at(const struct builder_deobfuscation *all, const struct method *method,
+static size_t entries_at(struct builder_deobfuscation *all, const struct method *method,
                          uint32_t line, uint32_t each, uint32_t entries[NAMING_ENTRIES_MAX])
 {
     const struct line_range *found[NAMING_ENTRIES_MAX + 1];
