@@ -6,6 +6,7 @@
 #ifndef HEAPPROFD_CLIENT_EXTENDED_ROW_H
 #define HEAPPROFD_CLIENT_EXTENDED_ROW_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -37,15 +38,21 @@ struct extended_row {
 
 typedef uint64_t extended_function(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
+/* Set the size that the caller requests. Return true for an overflow. */
+static inline bool extended_multiply(const struct extended_row *row, const uint64_t *arguments,
+                                     size_t *bytes)
+{
+    *bytes = row->bytes != EXTENDED_NO_ARGUMENT ? arguments[row->bytes] : 0;
+    return row->count != EXTENDED_NO_ARGUMENT &&
+           __builtin_mul_overflow(arguments[row->count], *bytes, bytes);
+}
+
 /* Return the size that the caller requests; SIZE_MAX, which no allocator has, for an overflow. */
 static inline size_t extended_requested_bytes(const struct extended_row *row,
                                               const uint64_t *arguments)
 {
-    size_t bytes = row->bytes != EXTENDED_NO_ARGUMENT ? arguments[row->bytes] : 0;
-    if (row->count != EXTENDED_NO_ARGUMENT &&
-        __builtin_mul_overflow(arguments[row->count], bytes, &bytes))
-        return SIZE_MAX;
-    return bytes;
+    size_t bytes;
+    return extended_multiply(row, arguments, &bytes) ? SIZE_MAX : bytes;
 }
 
 /* Return the block that is resized, or NULL. */
@@ -83,8 +90,9 @@ static inline void *extended_resulting_block(const struct extended_row *row,
     }
 }
 
-/* Call the function at `real`. */
-static inline uint64_t extended_call_at(uint64_t real, const uint64_t *arguments)
+/* Call the function at `real`. A hook's last call must leave none of its frame on the stack. */
+static inline __attribute__((always_inline)) uint64_t extended_call_at(uint64_t real,
+                                                                       const uint64_t *arguments)
 {
     return ((extended_function *)real)(arguments[0], arguments[1], arguments[2], arguments[3],
                                        arguments[4], arguments[5]);

@@ -59,7 +59,7 @@ static inline void pass_end(struct attached_thread *thread)
 
 /* Like client_count(). Return the thread's entry if nothing more is due; NULL: take the slow half.
  */
-static inline struct attached_thread *hook_count(size_t size)
+static inline __attribute__((always_inline)) struct attached_thread *hook_count(size_t size)
 {
     struct attached_thread *thread = thread_table_own();
     if (unlikely(thread == NULL))

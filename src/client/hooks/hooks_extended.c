@@ -19,7 +19,10 @@
 
 const struct extended_row extended_rows[EXTENDED_FUNCTIONS] = {ALLOCATOR_EXTENDED(ROW)};
 
-static uint64_t call_real(unsigned function, const uint64_t *arguments)
+/* The hot paths are one function, which is inlined into each hook with its row as a constant. */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE uint64_t call_real(unsigned function, const uint64_t *arguments)
 {
     return extended_call_at(real_extended(function), arguments);
 }
@@ -59,18 +62,26 @@ static void note_free(const void *block)
 }
 
 /* Call a function that does not throw in place of one that does. */
-static unsigned callable(const struct extended_row *row, unsigned function)
+INLINE unsigned callable(const struct extended_row *row, unsigned function)
 {
     return row->nothrow != EXTENDED_FUNCTIONS ? row->nothrow : function;
 }
 
-/* Make a call that needs nothing but counting: `counted` is the thread's entry. */
-#define CALL_COUNTED(function, counted)                                                            \
-    const struct extended_row *row = &extended_rows[function];                                     \
-    uint64_t result = PASS(counted, uint64_t, CALL_REAL(callable(row, function)));                 \
-    return likely(result != 0) || callable(row, function) == function ? result : CALL_REAL(function)
+typedef struct attached_thread *extended_counted;
 
-#define COUNT(bytes) hook_count(bytes)
+INLINE extended_counted count_bytes(size_t bytes)
+{
+    return hook_count(bytes);
+}
+
+/* Make a call that needs nothing but counting: `counted` is the thread's entry. */
+INLINE uint64_t call_counted(const struct extended_row *row, unsigned function,
+                             extended_counted counted, const uint64_t *arguments)
+{
+    uint64_t result = PASS(counted, uint64_t, call_real(callable(row, function), arguments));
+    bool is_final = likely(result != 0) || callable(row, function) == function;
+    return is_final ? result : call_real(function, arguments);
+}
 
 #else
 
@@ -107,15 +118,26 @@ static void note_free(const void *block)
     sample_check_free(block);
 }
 
-static unsigned callable(const struct extended_row *row, unsigned function)
+INLINE unsigned callable(const struct extended_row *row, unsigned function)
 {
     (void)row;
     return function;
 }
 
-#define CALL_COUNTED(function, counted) return CALL_REAL(function)
+typedef bool extended_counted;
 
-#define COUNT(bytes) client_count(bytes)
+INLINE extended_counted count_bytes(size_t bytes)
+{
+    return client_count(bytes);
+}
+
+INLINE uint64_t call_counted(const struct extended_row *row, unsigned function,
+                             extended_counted counted, const uint64_t *arguments)
+{
+    (void)row;
+    (void)counted;
+    return call_real(function, arguments);
+}
 
 #endif
 
@@ -193,47 +215,41 @@ struct extended_verdict extended_call(unsigned function, const uint64_t *argumen
 
 /* --- hot --- */
 
-#define CALL_REAL(function) ((extended_function *)real_extended(function))(a, b, c, d, e, f)
-#define CALL_SLOWLY(name) return extended_slow_##name(a, b, c, d, e, f)
-
-#define VALUE__ 1
-#define VALUE_0 a
-#define VALUE_1 b
-#define VALUE_2 c
-#define VALUE_3 d
-
-#define HOOK_ALLOCATE(name, block, count, bytes)                                                   \
-    size_t total;                                                                                  \
-    if (likely(!__builtin_mul_overflow(VALUE_##count, VALUE_##bytes, &total))) {                   \
-        __auto_type counted = COUNT(total);                                                        \
-        if (likely(counted)) {                                                                     \
-            CALL_COUNTED(EXTENDED_##name, counted);                                                \
-        }                                                                                          \
-    }                                                                                              \
-    CALL_SLOWLY(name)
-
-/* For NULL, might_be_live() is true (a free place holds 0). */
-#define HOOK_RESIZE(name, block, count, bytes)                                                     \
-    if (unlikely(VALUE_##block != 0 && might_be_live((const void *)VALUE_##block)))                \
-        CALL_SLOWLY(name);                                                                         \
-    HOOK_ALLOCATE(name, block, count, bytes)
-
-#define HOOK_RELEASE(name, block, count, bytes)                                                    \
-    note_free((const void *)VALUE_##block);                                                        \
-    return CALL_REAL(EXTENDED_##name)
-
-#define HOOK_STORE HOOK_ALLOCATE
-#define HOOK_RESIZE_OR_FREE HOOK_RESIZE
-#define HOOK_STRING(name, ...) CALL_SLOWLY(name)
-#define HOOK_RESIZE_STORED HOOK_STRING
-#define HOOK_EXPAND HOOK_STRING
-#define HOOK_RESIZE_IN_PLACE HOOK_STRING
-#define HOOK_DESTROY_HEAP HOOK_STRING
+INLINE uint64_t call_hot(unsigned function, const struct extended_row *row, extended_function *slow,
+                         const uint64_t *arguments)
+{
+    void *block = row->block != EXTENDED_NO_ARGUMENT ? (void *)arguments[row->block] : NULL;
+    size_t bytes;
+    switch (row->kind) {
+    case EXTENDED_RELEASE:
+        note_free(block);
+        return call_real(function, arguments);
+    case EXTENDED_RESIZE:
+    case EXTENDED_RESIZE_OR_FREE:
+        /* For NULL, might_be_live() is true (a free place holds 0). */
+        if (unlikely(block != NULL && might_be_live(block)))
+            break;
+        /* fall through */
+    case EXTENDED_ALLOCATE:
+    case EXTENDED_STORE:
+        if (likely(!extended_multiply(row, arguments, &bytes))) {
+            extended_counted counted = count_bytes(bytes);
+            if (likely(counted))
+                return call_counted(row, function, counted, arguments);
+        }
+        break;
+    default:
+        break;
+    }
+    return extended_call_at((uint64_t)slow, arguments);
+}
 
 #define HOOK(name, library, since, kind, block, count, bytes, nothrow)                             \
     HIDDEN uint64_t extended_##name(EXTENDED_PARAMETERS)                                           \
     {                                                                                              \
-        HOOK_##kind(name, block, count, bytes);                                                    \
+        static const struct extended_row row = EXTENDED_ROW(kind, block, count, bytes, nothrow);   \
+        const uint64_t arguments[EXTENDED_ARGUMENTS] = {a, b, c, d, e, f};                         \
+        return call_hot(EXTENDED_##name, &row, extended_slow_##name, arguments);                   \
     }
 
 ALLOCATOR_EXTENDED(HOOK)
