@@ -238,12 +238,12 @@ int jit_names_set(struct jit_names *names, uint64_t start, uint64_t size, const 
         text_release(text);
         return result < 0 ? result : -ENOMEM;
     }
-    names->by_v8 = parts.by_v8;
     for (size_t i = first; i < last; i++) {
         struct jit_address *item = &names->items[i];
         text_put(&item->name, text);
         text_put(&item->file, file);
         item->line = parts.line;
+        item->by_v8 = parts.by_v8;
         item->interpreted = parts.interpreted;
     }
     text_release(text);

@@ -25,6 +25,7 @@ struct jit_address {
     uint64_t pc;
     struct jit_text *name, *file; /* NULL: unknown */
     uint32_t line;                /* 0: unknown */
+    bool by_v8;                   /* its name is in V8's form */
     bool interpreted;             /* a frame of the function in an interpreter */
 };
 
@@ -34,7 +35,6 @@ struct jit_names {
     uint64_t work; /* addresses named so far. Limited: a file may name each one again and again */
     void (*pause)(void *context); /* called between pieces of a long file; NULL: none */
     void *pause_context;
-    bool by_v8; /* the last name was in V8's form */
 };
 
 /* The result of reading a file, to explain missing names. */

@@ -182,19 +182,13 @@ static int count_lines(struct dump *dump)
     return jit_names_count_work(dump->names, dump->line_count < most ? dump->line_count : most);
 }
 
-/* Return the address with the place where the function begins, if its name contains one, or NULL.
- */
-static const struct jit_address *own_place(const struct dump *dump, uint64_t start, uint64_t size)
-{
-    const struct jit_address *first = jit_names_first(dump->names, start, size);
-    return dump->names->by_v8 && first != NULL && first->file != NULL ? first : NULL;
-}
-
 /* Apply the lines. Each entry applies up to the next one, the last to the end of the code. Lines of
  * functions that V8 inlined from another file are not in this function's file. */
 static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
 {
-    uint64_t shift = dump->names->by_v8 ? V8_LINE_SHIFT : 0, offset = dump->lines.offset, end;
+    const struct jit_address *first = jit_names_first(dump->names, start, size);
+    bool by_v8 = first != NULL && first->by_v8;
+    uint64_t shift = by_v8 ? V8_LINE_SHIFT : 0, offset = dump->lines.offset, end;
     char file[JIT_NAME_BYTES_MAX], own_file[JIT_NAME_BYTES_MAX + 1] = "";
     size_t file_length = 0;
     int result = count_lines(dump);
@@ -205,10 +199,11 @@ static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
         dump->report->damaged++;
         return 0;
     }
-    const struct jit_address *own = own_place(dump, start, size);
-    uint32_t own_line = own != NULL ? own->line : 0;
-    if (own != NULL)
-        strcpy(own_file, own->file->bytes);
+    /* The place where the function begins, if its name contains it. */
+    bool has_own = by_v8 && first->file != NULL;
+    uint32_t own_line = has_own ? first->line : 0;
+    if (has_own)
+        strcpy(own_file, first->file->bytes);
     if (__builtin_add_overflow(start, size, &end))
         end = UINT64_MAX;
     for (uint64_t i = 0; i < dump->line_count && result == 0; i++) {
@@ -221,7 +216,7 @@ static int apply_lines(struct dump *dump, uint64_t start, uint64_t size)
         uint64_t address = entry.address - shift;
         if (address < start || address >= end)
             continue;
-        bool is_own = own == NULL ||
+        bool is_own = !has_own ||
                       (strlen(own_file) == file_length && memcmp(own_file, file, file_length) == 0);
         result = is_own
                      ? jit_names_set_line(dump->names, address, end, file, file_length, entry.line)
