@@ -167,6 +167,17 @@ bool profile_is_widened(const struct profile_heap *heap)
     return heap->first_interval_bytes == 1 && heap->interval_bytes > 1;
 }
 
+uint64_t profile_peak_boottime_ns(const struct profile_heap *heap)
+{
+    const struct trace_heap_dump *status = &heap->status;
+    uint64_t last_ns = heap->dump_count > 0 ? heap->dumps[heap->dump_count - 1].boottime_ns : 0;
+    if (status->peak_timestamp_ns == 0 || status->peak_timestamp_ns > status->timestamp_ns ||
+        last_ns < heap->start_boottime_ns)
+        return 0;
+    uint64_t before_ns = status->timestamp_ns - status->peak_timestamp_ns;
+    return before_ns > last_ns - heap->start_boottime_ns ? 0 : last_ns - before_ns;
+}
+
 double profile_floor_bytes(uint64_t interval_bytes)
 {
     return interval_bytes <= 1 ? 0 : (double)interval_bytes * 2.995732;

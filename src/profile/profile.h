@@ -422,6 +422,9 @@ const char *profile_thread_name(const struct profile *profile, int32_t pid, int3
 /* Return whether every allocation was recorded at first, and samples later. */
 bool profile_is_widened(const struct profile_heap *heap);
 
+/* Return when a heap's peak was, as its last dump knows, by CLOCK_BOOTTIME in ns; 0: unknown. */
+uint64_t profile_peak_boottime_ns(const struct profile_heap *heap);
+
 /* Return the number of bytes that a callsite without a sample can still hold (95 %). */
 double profile_floor_bytes(uint64_t interval_bytes);
 

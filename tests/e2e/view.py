@@ -177,6 +177,28 @@ def test_answers():
     check(opening["name"] == largest["heap"], f"opens on {overview['opening']}")
 
 
+def test_opening():
+    """The page opens on what report says first: the peak of a program that had freed nearly all at its end."""
+    text = at("many.xml")
+    with open(text, "w", encoding="ascii") as out:
+        out.write("<all>" + "".join(f"<one number='{i}'>text {i}</one>" for i in range(20000)) + "</all>")
+    freed = record("freed", "xmllint", "--noout", text)
+    held = record("held", "xz", "-9", "-k", "-c", text)
+    for profile, view, sentence in (freed, "max", b"The peak was"), (held, "space", b" was never freed"):
+        first = next(line for line in call(TOOL, "report", profile).stdout.splitlines() if line.startswith(b"  "))
+        check(sentence in first, f"{view}: the report begins with {first!r}")
+        with Server(profile) as server:
+            overview = server.json("api/overview")
+            (heap,) = overview["profiles"][0]["heaps"]
+            last = heap["dumps"][-1]
+            check(overview["opening"] == {"heap": heap["id"], "dump": len(heap["dumps"]) - 1, "view": view}, f"opens on {overview['opening']}")
+            check(heap["first_view"] == view, f"the heap opens on {heap['first_view']}")
+            check(heap["start"] <= heap["peak_time"] <= last["time"], f"the peak is at {heap['peak_time']}, of {heap['start']} to {last['time']}")
+            header, nodes = server.tree(heap=heap["id"], view=view)
+            check(header["whole"]["bytes"] == last[view], f"{view}: the first graph has {header['whole']['bytes']} of {last[view]}")
+            check(nodes[0]["bytes"] > 0, f"{view}: the first graph is empty")
+
+
 def test_tables():
     """Functions, holders, modules and threads add up, and callers and callees of a function have its total."""
     profile = record("sqlite3", "sqlite3", ":memory:", "create table t(x); insert into t select randomblob(200) from "

@@ -227,6 +227,11 @@ test("keys go from dump to dump and compare them", async () => {
   const change = last.total["space"]!.estimate - expected.reports[0]!.total["space"]!.estimate;
   await shows(".details dd", signedInWords(change, false));
   await shows(".legend", "within chance");
+  await page.keyboard.press("p");
+  await shows(".timeline-title", "Peak: ");
+  await shows(".details dd", words(last.total["max"]!));
+  await page.keyboard.press("[");
+  await until("the dump before the peak is of what was live then", async () => /dump=\d+/.test(page.url()) && !page.url().includes("view=max"));
 });
 
 test("a diamond selects its dump, a drag compares the dumps at its ends", async () => {

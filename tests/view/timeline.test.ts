@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { matchOptions } from "page/bar/chooser";
-import { nearestDump } from "page/model";
+import { dumpBeside, isAtPeak, nearestDump, peakOf, peakTitle } from "page/model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/time/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
+import { NOTHING_SELECTED } from "page/state";
 import type { Dump, Heap, Memory, Process } from "page/types";
 import { intervalInWords, samplingInWords } from "page/words";
 
@@ -19,7 +20,7 @@ const overrun = { name: "overrun", amount: 70, unit: "", words: "samples", remed
 const blocked = { name: "blocked_us", amount: 500_009, unit: "us", words: "waited", remedy: "", affects_figures: false };
 const heap: Heap = {
   id: "0.0", process: 0, name: "libc.malloc", interval_bytes: 8192, first_interval_bytes: 4096, exact: false, partial: false, unseen: "",
-  allocator: "", start: 1e9, floor_bytes: 12288, unfinished: false, losses: [overrun, blocked], notes: [],
+  allocator: "", start: 1e9, peak_time: 3.4e9, first_view: "space", floor_bytes: 12288, unfinished: false, losses: [overrun, blocked], notes: [],
   dumps: [
     dumpAt(2, 100, { losses: [{ name: "blocked_us", amount: 500_000 }] }), dumpAt(3, 250, { losses: [{ name: "overrun", amount: 20 }, { name: "blocked_us", amount: 9 }] }),
     dumpAt(5, 400, { incomplete: true, why_incomplete: "it is cut off", interval_bytes: 8192 }),
@@ -76,6 +77,20 @@ test("a range is the difference of the dumps at its ends", () => {
   assert.equal(dumpsOfRange(heap, 0, 1.9e9), null);
   assert.equal(dumpsOfRange(heap, 5.1e9, 5.2e9), null);
   assert.deepEqual([0, 2.4e9, 2.6e9, 4.5e9, 9e9].map((time) => nearestDump(heap, time)), [0, 0, 1, 2, 2]);
+});
+
+test("the peak is a moment beside the dumps", () => {
+  const peaked = { ...heap, dumps: [...heap.dumps.slice(0, 2), dumpAt(5, 0, { max: figure(700) })] };
+  const atPeak = { ...NOTHING_SELECTED, view: "max" as const };
+  assert.equal(peakOf(heap), null); // its file has none
+  assert.equal(peakOf(peaked)!.bytes.value, 700);
+  assert.ok(isAtPeak(peaked, atPeak) && isAtPeak(peaked, { ...atPeak, dump: 2 }));
+  assert.ok(!isAtPeak(peaked, { ...atPeak, dump: 1 }) && !isAtPeak(peaked, NOTHING_SELECTED) && !isAtPeak(heap, atPeak));
+  assert.deepEqual([-2, -1, 1].map((step) => dumpBeside(peaked, atPeak, step)), [0, 1, 2]);
+  assert.equal(dumpBeside({ ...peaked, peak_time: null }, atPeak, -1), 1);
+  assert.equal(dumpBeside(peaked, { ...NOTHING_SELECTED, dump: 2 }, 1), -1);
+  const profile = { name: "", path: "", warning: "", filter: "", realtime_ns: null, processes: [], heaps: [peaked], unprofiled: [] };
+  assert.equal(peakTitle({ profile, process: null, heap: peaked }), "peak: 2.40 s, 700 B");
 });
 
 test("losses, a raised interval and an incomplete dump are marks of their dumps", () => {

@@ -248,18 +248,11 @@ static void print_since_start(const struct writer *writer, uint64_t ns)
 /* Print when the peak was, if the dump is the one that knows. */
 static void print_peak_time(const struct writer *writer)
 {
-    const struct profile_heap *heap = writer->heap;
-    const struct trace_heap_dump *status = &heap->status;
-    const struct profile_dump *dump = writer->dump;
-    if (!is_last(writer) || status->peak_timestamp_ns == 0 ||
-        status->peak_timestamp_ns > status->timestamp_ns)
-        return;
-    uint64_t before_ns = status->timestamp_ns - status->peak_timestamp_ns;
-    uint64_t whole_ns = dump->boottime_ns - heap->start_boottime_ns;
-    if (dump->boottime_ns < heap->start_boottime_ns || before_ns > whole_ns)
+    uint64_t peak_ns = is_last(writer) ? profile_peak_boottime_ns(writer->heap) : 0;
+    if (peak_ns == 0)
         return;
     fputs(",", writer->out);
-    print_since_start(writer, whole_ns - before_ns);
+    print_since_start(writer, peak_ns - writer->heap->start_boottime_ns);
 }
 
 static void print_peak(const struct writer *writer)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profile/compare/estimates.h"
+#include "profile/compare/first_view.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
 #include "tools/view/answers/answers.h"
@@ -155,6 +156,35 @@ static void write_notes(struct json_writer *json, const struct profile *profile,
     json_end_array(json);
 }
 
+/* Write when the peak was, if the last dump of the list is the heap's last, which knows it. */
+static void write_peak_time(struct json_writer *json, const struct profile_heap *heap,
+                            const struct view_kept_heap *kept)
+{
+    bool is_last = kept == NULL || kept->dumps == NULL || kept->last + 1 == heap->dump_count;
+    uint64_t peak_ns = is_last ? profile_peak_boottime_ns(heap) : 0;
+    if (peak_ns == 0)
+        json_null(json, "peak_time");
+    else
+        json_unsigned(json, "peak_time", peak_ns);
+}
+
+/* Return the dump that a heap opens on: the last that the page has, or NULL. */
+static const struct profile_dump *opening_dump(const struct profile_heap *heap,
+                                               const struct view_kept_heap *kept)
+{
+    if (heap->dump_count == 0 || (kept != NULL && kept->dumps == NULL))
+        return NULL;
+    return &heap->dumps[kept != NULL ? kept->last : heap->dump_count - 1];
+}
+
+/* Return the view that answers first, as in reports: the peak if the program had freed nearly all
+ * at its end. */
+static enum export_view opening_view(const struct view_profile *of, const struct profile_heap *heap,
+                                     const struct profile_dump *dump)
+{
+    return dump == NULL ? EXPORT_SPACE : first_view(of->profile, &of->folding, heap, dump);
+}
+
 static void write_heap(struct json_writer *json, size_t profile, const struct view_profile *of,
                        size_t index, const struct view_kept_heap *kept)
 {
@@ -178,6 +208,9 @@ static void write_heap(struct json_writer *json, size_t profile, const struct vi
     json_bool(json, "unfinished", heap->unfinished);
     json_string(json, "allocator", heap->status.allocator != NULL ? heap->status.allocator : "");
     json_unsigned(json, "start", heap->start_boottime_ns);
+    write_peak_time(json, heap, kept);
+    json_string(json, "first_view",
+                export_view_info[opening_view(of, heap, opening_dump(heap, kept))].name);
     trace_losses_write_json(&heap->status, json);
     write_notes(json, of->profile, heap);
     json_array(json, "dumps");
@@ -270,8 +303,7 @@ struct opening {
     enum export_view view;
 };
 
-/* Return the heap that holds most, and the view in which it does: if nothing is live at its end,
- * the peak. */
+/* Return the heap that holds most. */
 static struct opening find_opening(const struct view_profiles *profiles,
                                    const struct view_kept *kept)
 {
@@ -282,10 +314,9 @@ static struct opening find_opening(const struct view_profiles *profiles,
         for (size_t j = 0; j < profile->heap_count; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
             const struct view_kept_heap *part = kept == NULL ? NULL : &kept->profiles[i].items[j];
-            if (heap->dump_count == 0 || heap->unseen || (part != NULL && part->dumps == NULL))
+            const struct profile_dump *dump = opening_dump(heap, part);
+            if (dump == NULL || heap->unseen)
                 continue;
-            const struct profile_dump *dump =
-                &heap->dumps[part != NULL ? part->last : heap->dump_count - 1];
             struct rollup_size size = rollup_size_of(dump);
             if (best.found != NULL && rollup_size_compare(&size, &most) >= 0)
                 continue;
@@ -293,13 +324,8 @@ static struct opening find_opening(const struct view_profiles *profiles,
             best = (struct opening){i, j, heap, dump, EXPORT_SPACE};
         }
     }
-    static const enum export_view order[] = {EXPORT_SPACE, EXPORT_MAX, EXPORT_ALLOC_SPACE};
-    for (size_t i = 0; best.found != NULL && i < sizeof(order) / sizeof(order[0]); i++) {
-        const struct profile_estimate all = estimate_of_dump(best.dump, order[i]);
-        best.view = order[i];
-        if (!export_view_is_unknown(best.found, order[i]) && all.bytes > 0)
-            break;
-    }
+    if (best.found != NULL)
+        best.view = opening_view(&profiles->items[best.profile], best.found, best.dump);
     return best;
 }
 

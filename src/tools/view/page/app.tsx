@@ -9,7 +9,7 @@ import { Export } from "./bar/export";
 import { FlamePanel } from "./flame/panel";
 import { HeapDetailsPanel } from "./details/panel";
 import { KEYS, useShortcuts } from "./keys";
-import { dumpChoice, dumpIndex, openHeap, placeOf, profileTitle, type Place } from "./model";
+import { AT_PEAK, dumpChoice, dumpIndex, openHeap, peakOf, placeOf, profileTitle, type Place } from "./model";
 import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
@@ -79,14 +79,15 @@ function cycle<T>(all: T[], at: T, step: number): T {
 
 function useGlobalKeys(overview: Overview | null, place: Place | null, selection: Selection, showKeys: () => void) {
   const views = overview?.views.map((view) => view.name) ?? [];
-  const heaps = overview?.profiles.flatMap((profile) => profile.heaps.map((heap) => heap.id)) ?? [];
+  const heaps = overview?.profiles.flatMap((profile) => profile.heaps) ?? [];
   const nextView = (step: number) => views.length > 0 && select({ view: cycle(views, selection.view, step) });
-  const nextHeap = (step: number) => heaps.length > 0 && select(openHeap(cycle(heaps, selection.heap, step)));
+  const nextHeap = (step: number) => heaps.length > 0 && place && select(openHeap(cycle(heaps, place.heap, step)));
   const dump = place ? dumpIndex(place.heap, selection.dump) : -1;
   useShortcuts({
     "?": showKeys,
     "[": () => place && goToDump(place, selection, -1, false),
     "]": () => place && goToDump(place, selection, 1, false),
+    p: () => place && peakOf(place.heap) && select(AT_PEAK),
     b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
     v: () => nextView(1),
     V: () => nextView(-1),
@@ -153,8 +154,8 @@ function useOpening(overview: Overview | null, selection: Selection) {
     const given = selection.view !== NOTHING_SELECTED.view ? selection.view : (opening?.view ?? selection.view);
     const heap = opening && placeOf(overview, opening.heap)?.heap;
     const tab = selection.tab !== NOTHING_SELECTED.tab ? selection.tab : oneOf(opening?.tab ?? null, TABS, selection.tab);
-    if (heap) select({ ...openHeap(opening.heap), dump: dumpChoice(heap, opening.dump), base: opening.base ?? "", view: given, tab }, true);
-    else if (first) select(openHeap(first.id), true);
+    if (heap) select({ ...openHeap(heap), dump: dumpChoice(heap, opening.dump), base: opening.base ?? "", view: given, tab }, true);
+    else if (first) select(openHeap(first), true);
   }, [overview, selection.heap]);
 }
 

@@ -8,6 +8,7 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
   ["Everywhere", [
     ["1 … 7", "Overview, flame graph, table, source, memory, heap details, SQL"],
     ["[  ]", "Previous, next dump"],
+    ["p", "The peak"],
     ["b", "Compare with the dump before, or no more"],
     ["v  V", "Next, previous view"],
     ["g  G", "Next, previous heap"],

@@ -4,7 +4,7 @@
 // `heap_profile report --rss` for the selected dump. A click selects the dump nearest to a moment.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { beginningOf, dumpChoice, dumpIndex, dumpTitle, keptDump, nearestDump, type Place } from "./model";
+import { atDump, beginningOf, dumpIndex, dumpTitle, keptDump, nearestDump, type Place } from "./model";
 import { Sentence } from "./sentence";
 import { askMemory, useAnswer } from "./source";
 import { select, type Selection } from "./state";
@@ -271,7 +271,7 @@ function OverTime({ place, selection, snapshots, dark }: { place: Place; selecti
     const { over } = plot;
     const onClick = (event: MouseEvent) => {
       const second = plot.posToVal(event.clientX - over.getBoundingClientRect().left, "x");
-      select({ dump: dumpChoice(heap, keptDump(heap, nearestDump(heap, beginning + second * 1e9))), base: "" });
+      select({ ...atDump(heap, keptDump(heap, nearestDump(heap, beginning + second * 1e9))), base: "" });
     };
     const onMove = () => setPointed(plot.cursor.idx ?? null);
     const onLeave = () => setPointed(null);

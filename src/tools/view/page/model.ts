@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Questions to the overview: which heap, dump, process a selection means, and their titles.
-import type { Dump, Heap, Overview, Process, Profile, View, ViewName } from "./types";
-import type { Selection } from "./state";
-import { timeInWords } from "./words";
+import type { Dump, Figure, Heap, Overview, Process, Profile, View, ViewName } from "./types";
+import { selection as now, type Selection } from "./state";
+import { bytesInWords, timeInWords } from "./words";
 
 export interface Place {
   profile: Profile;
@@ -43,6 +43,32 @@ export function keptDump(heap: Heap, dump: number, step = 0): number {
 /** Return the selection of a dump. The last is "the last": it is another one as a recording goes on. */
 export function dumpChoice(heap: Heap, index: number): number | null {
   return index === heap.dumps.length - 1 ? null : index;
+}
+
+/** The peak of a heap, a choice beside its dumps: null if the last dump, which has its figures, does not know it. */
+export function peakOf(heap: Heap): { time: number | null; bytes: Figure } | null {
+  const bytes = heap.dumps[heap.dumps.length - 1]?.max ?? null;
+  return bytes !== null && bytes.value > 0 ? { time: heap.peak_time, bytes } : null;
+}
+
+/** The selection of the peak: the last dump, in the view of the peak. */
+export const AT_PEAK = { dump: null, base: "", view: "max" } as const satisfies Partial<Selection>;
+
+export function isAtPeak(heap: Heap, { dump, view }: Pick<Selection, "dump" | "view">): boolean {
+  return view === "max" && dumpIndex(heap, dump) === heap.dumps.length - 1 && peakOf(heap) !== null;
+}
+
+/** Return the selection of a dump. From the peak, it is of what was live then. */
+export function atDump(heap: Heap, index: number): Partial<Selection> {
+  return { dump: dumpChoice(heap, index), ...(isAtPeak(heap, now()) && { view: "space" }) };
+}
+
+/** Return the dump that is `step` dumps away from what is selected, in the direction of the step. -1: there is none. */
+export function dumpBeside(heap: Heap, selected: Selection, step: number): number {
+  const peak = isAtPeak(heap, selected) ? heap.peak_time : null;
+  if (peak === null) return keptDump(heap, dumpIndex(heap, selected.dump) + step, step);
+  const before = dumpBefore(heap, peak);
+  return keptDump(heap, step < 0 ? before + step + 1 : before + step, step);
 }
 
 export function viewOf(overview: Overview, name: ViewName): View {
@@ -120,7 +146,17 @@ export function baseOf(overview: Overview, place: Place, base: string): { place:
   return of && dump ? { place: of, index, dump } : null;
 }
 
-/** Return the selection of a heap as it opens: at its last dump. */
-export function openHeap(id: string): Partial<Selection> {
-  return { heap: id, dump: null, base: "", also: "", zoom: "", frame: "" };
+/** "peak: 12.9 s, 245 MB" */
+export function peakTitle(place: Place): string {
+  const peak = peakOf(place.heap);
+  if (!peak) return "no peak";
+  const when = peak.time === null ? "" : `${timeInWords(Math.max(secondsOf(place.profile, peak.time), 0))}, `;
+  return `peak: ${when}${bytesInWords(peak.bytes.value)}`;
+}
+
+/** Return the selection of a heap as it opens: at its last dump, or at the peak if that answers first. */
+export function openHeap(heap: Heap): Partial<Selection> {
+  const { view } = now();
+  const isMoment = view === "space" || view === "max";
+  return { heap: heap.id, dump: null, base: "", also: "", zoom: "", frame: "", ...(isMoment && { view: heap.first_view }) };
 }

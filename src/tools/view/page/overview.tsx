@@ -132,7 +132,7 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
   const last = heap.dumps[dumpIndex(heap, null)];
   const lost = heap.losses.length;
   return (
-    <tr class={isChosen ? "chosen" : ""} aria-selected={isChosen} onClick={() => select({ ...openHeap(heap.id), tab: "flame" })}>
+    <tr class={isChosen ? "chosen" : ""} aria-selected={isChosen} onClick={() => select({ ...openHeap(heap), tab: "flame" })}>
       <td><button type="button" class="link">{processTitle(process ?? null)}</button></td>
       <td>{heap.name}</td>
       {heap.unseen !== "" ? <td colSpan={4} class="unseen"><Sentence text={heap.unseen} /></td> : (

@@ -62,6 +62,8 @@ export interface Heap {
   unseen: string;
   allocator: string;
   start: number;
+  peak_time: number | null; // ns; null: unknown
+  first_view: ViewName; // the one that answers first at the last dump
   floor_bytes: number;
   unfinished: boolean;
   losses: Loss[];

@@ -25,6 +25,8 @@ function inUnits(size: number, units: string[]): string {
   return `${fixed(size, digits)} ${units[unit]}`;
 }
 
+export const capitalized = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1);
+
 export function bytesInWords(bytes: number): string {
   return (bytes <= -0.5 ? MINUS : "") + inUnits(Math.abs(bytes), BYTE_UNITS);
 }

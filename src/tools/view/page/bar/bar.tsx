@@ -7,7 +7,7 @@ import { isSaved } from "../saved/saved";
 import { Chooser, type Option } from "./chooser";
 import "./chooser.css";
 import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "../state";
-import { baseOf, dumpChoice, dumpIndex, dumpTitle, isKept, openHeap, processTitle, profileTitle, viewOf, type Place } from "../model";
+import { AT_PEAK, atDump, baseOf, dumpIndex, dumpTitle, isAtPeak, isKept, openHeap, peakOf, peakTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
 import type { Heap, Overview } from "../types";
 import { bytesInWords, partInWords } from "../words";
 
@@ -52,6 +52,12 @@ function processOptions({ profile }: Place): Option[] {
 
 const dumpOptions = (place: Place): Option[] =>
   place.heap.dumps.map((_, i) => ({ value: String(i), title: dumpTitle(place, i) })).filter((_, i) => isKept(place.heap, i));
+
+const PEAK = "peak"; // among the dumps
+
+/** The dumps of a heap, behind its peak. */
+const momentOptions = (place: Place): Option[] =>
+  [...(peakOf(place.heap) ? [{ value: PEAK, title: peakTitle(place) }] : []), ...dumpOptions(place)];
 
 /** The last dumps of the heaps of this name in other profiles. */
 function otherHeaps(overview: Overview, place: Place): Option[] {
@@ -149,7 +155,9 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
   const heaps = profile.heaps.filter((one) => one.process === heap.process);
   const others = overview.profiles.reduce((sum, one) => sum + (one === profile ? 0 : one.heaps.length), 0);
   const view = viewOf(overview, selection.view);
-  const open = (next: Heap | undefined) => next && select(openHeap(next.id));
+  const isPeak = isAtPeak(heap, selection);
+  const title = isPeak ? peakTitle(place) : dumpTitle(place, dump);
+  const open = (next: Heap | undefined) => next && select(openHeap(next));
   return (
     <div class="choices">
       {overview.profiles.length > 1 && (
@@ -163,11 +171,11 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
       ) : <span class="choice"><span>Process</span><b>{processTitle(place.process)}</b></span>}
       {heaps.length > 1 ? (
         <Choice label="Heap" value={heap.id} title={heap.name} count={heaps.length} options={() => heaps.map((one) => ({ value: one.id, title: one.name }))}
-          onChange={(value) => select(openHeap(value))} />
+          onChange={(value) => open(heaps.find((one) => one.id === value))} />
       ) : <span class="choice"><span>Heap</span><b>{heap.name}</b></span>}
       {heap.unseen === "" && heap.dumps.length > 0 && (
-        <Choice label="Dump" value={String(dump)} title={dumpTitle(place, dump)} count={heap.dumps.length} options={() => dumpOptions(place)}
-          onChange={(value) => select({ dump: dumpChoice(heap, Number(value)) })} />
+        <Choice label="Dump" value={isPeak ? PEAK : String(dump)} title={title} count={heap.dumps.length} options={() => momentOptions(place)}
+          onChange={(value) => select(value === PEAK ? AT_PEAK : atDump(heap, Number(value)))} />
       )}
       {(heap.dumps.length > 1 || overview.profiles.length > 1) && (
         <Choice label="Compared with" class="compared" value={selection.base} title={baseTitle(overview, place, selection)} count={heap.dumps.length + others}
@@ -176,7 +184,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
       <Choice label="View" class="view" value={selection.view} title={view.title} count={overview.views.length}
         options={() => overview.views.map((one) => ({ value: one.name, title: one.perfetto ? `${one.perfetto} — ${one.title}` : one.title }))}
         onChange={(value) => select({ view: value as Selection["view"] })} />
-      <span class="sr-only" role="status">{view.title}, {dumpTitle(place, dump)}</span>
+      <span class="sr-only" role="status">{view.title}, {title}</span>
     </div>
   );
 }

@@ -8,7 +8,7 @@ import { columnsOfRows, lackingInWords, processRows, reportedBytes, sortedRows, 
 import { widthOfText } from "./tree";
 import { dumpChoice, dumpIndex, openHeap, type Place } from "../model";
 import { askReported, useAnswer } from "../source";
-import { select, type Selection } from "../state";
+import { select, selection as now, type Selection } from "../state";
 import { Number as Amount } from "../table/row";
 import type { Heap, Reported, ViewName } from "../types";
 import { bytesInWords, countInWords, plural, timeInWords } from "../words";
@@ -30,7 +30,7 @@ interface Column {
   cell: (row: ProcessRow) => ComponentChildren;
 }
 
-const open = (cell: HeapCell) => select({ ...openHeap(cell.heap.id), dump: dumpChoice(cell.heap, cell.index) });
+const open = (cell: HeapCell) => select({ ...openHeap(cell.heap), view: now().view, dump: dumpChoice(cell.heap, cell.index) });
 const Unknown = () => <span class="faint">unknown</span>;
 
 function HeapAmount({ cell, view, counts }: { cell: HeapCell | undefined; view: ViewName; counts: boolean }) {

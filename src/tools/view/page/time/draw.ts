@@ -2,7 +2,7 @@
 // What the timeline draws: uPlot's options for the series, and above them a strip of diamonds, one for
 // each dump, and a strip of marks.
 import uPlot from "uplot";
-import { dumpIndex, isKept, type Place } from "../model";
+import { dumpIndex, isAtPeak, isKept, peakOf, type Place } from "../model";
 import type { Mark, SeriesKind, Timeline } from "./series";
 import type { Selection } from "../state";
 import { amountInWords, bytesInWords, timeInWords } from "../words";
@@ -14,6 +14,7 @@ const MARK_STRIP = 16;
 const DIAMOND = 6;
 const MARK = 5; // half of a mark's width
 const WORD = 8; // between words of marks
+const PEAK_ROOM = 48; // for its word
 
 export interface Colours extends Record<Exclude<SeriesKind, "low" | "high" | "other">, string> {
   others: string[];
@@ -56,10 +57,11 @@ export function clockInWords(seconds: number): string {
   return `${Number(whole.toFixed(whole < 1 ? 3 : whole < 10 ? 2 : 1))} s`;
 }
 
-/** The chosen dump of the heap and the one that it is compared with; -1: none. */
+/** The chosen dump of the heap, unless it is the peak, and the one that it is compared with; -1: none. */
 function chosenDumps({ place, selection }: { place: Place; selection: Selection }): { chosen: number; base: number } {
   const base = /^\d+$/.test(selection.base) ? Number(selection.base) : -1;
-  return { chosen: dumpIndex(place.heap, selection.dump), base: base < place.heap.dumps.length ? base : -1 };
+  const isPeak = isAtPeak(place.heap, selection) && place.heap.peak_time !== null;
+  return { chosen: isPeak ? -1 : dumpIndex(place.heap, selection.dump), base: base < place.heap.dumps.length ? base : -1 };
 }
 
 function drawDiamond(context: CanvasRenderingContext2D, x: number, y: number, size: number) {
@@ -114,6 +116,29 @@ function drawDumps(plot: uPlot, drawn: Drawn) {
   heap.dumps.forEach((_, i) => i !== chosen && i !== base && isKept(heap, i) && draw(i));
   if (base >= 0) draw(base);
   if (chosen >= 0) draw(chosen);
+}
+
+/** A ring at the peak, and its word. It is between two dumps, where no line leads. */
+function drawPeak(plot: uPlot, { place: { heap }, selection, colours, beginning }: Drawn) {
+  const peak = peakOf(heap);
+  if (!peak || peak.time === null || selection.view.endsWith("objects")) return;
+  const { ctx: context } = plot;
+  const ratio = devicePixelRatio;
+  const { left, width, top, height } = plot.bbox;
+  const [x, y] = [plot.valToPos((peak.time - beginning) / 1e9, "x", true), plot.valToPos(peak.bytes.value, "y", true)];
+  if (x < left - 1 || x > left + width + 1) return;
+  const isChosen = isAtPeak(heap, selection);
+  context.strokeStyle = context.fillStyle = isChosen ? colours.accent : colours.live;
+  if (isChosen) context.fillRect(x - ratio / 2, top, ratio, height);
+  context.lineWidth = 2 * ratio;
+  context.beginPath();
+  context.arc(x, y, 4 * ratio, 0, 2 * Math.PI);
+  if (isChosen) context.fill();
+  context.stroke();
+  context.font = FONT.replace("11px", `${11 * ratio}px`);
+  context.textBaseline = "bottom"; // the line is below the peak
+  context.textAlign = x > left + width - PEAK_ROOM * ratio ? "right" : "left";
+  context.fillText("peak", x, y - 5 * ratio);
 }
 
 /** A full triangle: lost; a hollow one: a note; an arrow up: interval; a cross: incomplete. */
@@ -180,6 +205,7 @@ function drawAll(plot: uPlot, drawn: Drawn) {
   plot.ctx.save();
   drawRange(plot, drawn);
   drawDumps(plot, drawn);
+  drawPeak(plot, drawn);
   drawMarks(plot, drawn);
   plot.ctx.restore();
 }
@@ -212,6 +238,8 @@ export function makeOptions({ data, drawn, shown, counts, width, showAll }: Plot
   const [low, high] = (["low", "high"] as const).map((kind) => data.series.findIndex((one) => one.kind === kind) + 1) as [number, number];
   const hasRate = data.rates.some((one) => shown.has(one.key));
   const room = (_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax => [Math.min(min ?? 0, 0), (max ?? 1) > 0 ? (max ?? 1) * 1.08 : 1];
+  const peak = counts ? 0 : (peakOf(drawn.current.place.heap)?.bytes.value ?? 0);
+  const withPeak = (plot: uPlot, min: number | null, max: number | null) => room(plot, min, shown.has("live") ? Math.max(max ?? 0, peak) : max);
   return {
     width, height: HEIGHT + (marks.length > 0 ? MARK_STRIP : 0), legend: { show: false },
     padding: [STRIP + 6 + (marks.length > 0 ? MARK_STRIP : 0), hasRate ? 0 : 16, 0, 0],
@@ -222,7 +250,7 @@ export function makeOptions({ data, drawn, shown, counts, width, showAll }: Plot
         dblclick: () => () => { showAll(); return null; },
       },
     },
-    scales: { x: { time: false }, y: { range: room }, rate: { range: room } },
+    scales: { x: { time: false }, y: { range: withPeak }, rate: { range: room } },
     series: makeSeries(data, colours, shown),
     bands: low > 0 && high > 0 && shown.has("live") ? [{ series: [high, low], fill: colours.band }] : [],
     axes: [

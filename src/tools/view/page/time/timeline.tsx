@@ -4,7 +4,9 @@
 // diamond selects the dump; dragging over a range selects the difference between the dumps at its ends.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { beginningOf, dumpChoice, dumpIndex, dumpTitle, keptDump, nearestDump, type Place } from "../model";
+import {
+  AT_PEAK, atDump, beginningOf, dumpBeside, dumpIndex, dumpTitle, isAtPeak, keptDump, nearestDump, peakOf, peakTitle, type Place,
+} from "../model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
 import { useConnection } from "../source";
 import { select, type Selection } from "../state";
@@ -15,17 +17,16 @@ import { Range } from "./range";
 import "./timeline.css";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan, type Span } from "./zoom";
 import type { Dump } from "../types";
-import { amountInWords, bytesInWords, figureInWords, plural } from "../words";
+import { amountInWords, bytesInWords, capitalized, figureInWords, plural } from "../words";
 
 const NEAR = 10; // a pointer this close to a diamond, in pixels, hits it
 const SETTLED_MS = 200; // then a zoomed range is put into the URL
 
 export function goToDump(place: Place, selection: Selection, step: number, widen: boolean) {
-  const now = dumpIndex(place.heap, selection.dump);
-  const next = keptDump(place.heap, now + step, step);
-  if (next < 0 || next === now) return;
-  const base = widen ? (selection.base === "" ? String(now) : selection.base) : "";
-  select({ dump: dumpChoice(place.heap, next), base: base === String(next) ? "" : base });
+  const next = dumpBeside(place.heap, selection, step);
+  if (next < 0) return;
+  const base = widen ? (selection.base === "" ? String(dumpIndex(place.heap, selection.dump)) : selection.base) : "";
+  select({ ...atDump(place.heap, next), base: base === String(next) ? "" : base });
 }
 
 function Legend({ data, colours, shown, counts, index, onToggle }: {
@@ -53,6 +54,7 @@ function Legend({ data, colours, shown, counts, index, onToggle }: {
   );
 }
 
+/** `index`: of the dump that is described; -1: the peak is. */
 function Title({ place, index, marks }: { place: Place; index: number; marks: Mark[] }) {
   const { hasGrown } = useConnection();
   const { heap } = place;
@@ -60,7 +62,8 @@ function Title({ place, index, marks }: { place: Place; index: number; marks: Ma
   const own = marks.filter((mark) => mark.dump === index);
   return (
     <span class="timeline-title">
-      {dump ? <b>{heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, index)}`}</b> : <b>No dump</b>}
+      <b>{index < 0 ? capitalized(peakTitle(place)) : !dump ? "No dump" : heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, index)}`}</b>
+      {index >= 0 && peakOf(heap) && <>{" "}<button type="button" class="link" title="p" onClick={() => select(AT_PEAK)}>{peakTitle(place)}</button></>}
       {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
       {own.map((mark) => <span class="warn" key={mark.words} title={mark.words}> · {mark.words}</span>)}
       {dump && dump.exact_calls !== null && dump.exact_bytes !== null &&
@@ -112,16 +115,17 @@ function useZoom(plot: { current: uPlot | null }, data: Data, time: string) {
 
 interface Pointed {
   dump: number; // whose diamond is near; -1: none
+  isPeak: boolean; // the peak is nearer
   marks: Mark[]; // that are near
   index: number; // of the values
   x: number;
 }
 
-const NOTHING_POINTED: Pointed = { dump: -1, marks: [], index: -1, x: 0 };
+const NOTHING_POINTED: Pointed = { dump: -1, isPeak: false, marks: [], index: -1, x: 0 };
 
 function selectRange(place: Place, from: number, to: number) {
   const range = dumpsOfRange(place.heap, from, to);
-  if (range) select({ dump: dumpChoice(place.heap, range[1]), base: range[0] >= 0 ? String(range[0]) : "" });
+  if (range) select({ ...atDump(place.heap, range[1]), base: range[0] >= 0 ? String(range[0]) : "" });
 }
 
 interface PlotProps {
@@ -141,7 +145,13 @@ type Zoom = ReturnType<typeof useZoom>;
 function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { current: Zoom }): PointerActions {
   const { heap } = place;
   const beginning = beginningOf(place.profile);
-  const isNear = (dump: number, x: number) => Math.abs(made.valToPos((heap.dumps[dump]!.time - beginning) / 1e9, "x") - x) <= NEAR;
+  const away = (time: number, x: number) => Math.abs(made.valToPos((time - beginning) / 1e9, "x") - x);
+  const isNear = (dump: number, x: number) => away(heap.dumps[dump]!.time, x) <= NEAR;
+  /** Whether the pointer is at the peak, and not rather at this dump. */
+  const isPeakNearer = (x: number, dump: number) => {
+    const distance = peakOf(heap)?.time ? away(heap.peak_time!, x) : Infinity;
+    return distance <= NEAR && (dump < 0 || distance < away(heap.dumps[dump]!.time, x));
+  };
   const diamondAt = (x: number) => {
     const nearest = heap.dumps.length > 0 ? keptDump(heap, nearestDump(heap, beginning + made.posToVal(x, "x") * 1e9)) : -1;
     return nearest >= 0 && isNear(nearest, x) ? nearest : -1;
@@ -149,10 +159,14 @@ function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { cu
   return {
     click: (x, withShift) => {
       const hit = diamondAt(x);
-      if (hit >= 0) select(withShift ? { base: String(hit) } : { dump: dumpChoice(heap, hit), base: "" });
+      if (isPeakNearer(x, hit) && !withShift) select(AT_PEAK);
+      else if (hit >= 0) select(withShift ? { base: String(hit) } : { ...atDump(heap, hit), base: "" });
     },
     range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
-    hover: (x, index) => onPoint({ dump: diamondAt(x), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft }),
+    hover: (x, index) => {
+      const dump = diamondAt(x);
+      onPoint({ dump, isPeak: isPeakNearer(x, dump), marks: marks.filter((mark) => isNear(mark.dump, x)), index, x: x + made.over.offsetLeft });
+    },
     leave: () => onPoint(NOTHING_POINTED),
     zoom: (factor, at) => { onPoint(NOTHING_POINTED); zoom.current.zoom(factor, at); },
     pan: (share) => { onPoint(NOTHING_POINTED); zoom.current.pan(share); },
@@ -199,14 +213,14 @@ function Plot(props: PlotProps) {
       plot.current = null;
     };
   }, [data, marks, colours, counts, [...shown].join()]);
-  useEffect(() => plot.current?.redraw(false, true), [selection.dump, selection.base, heap]);
+  useEffect(() => plot.current?.redraw(false, true), [selection.dump, selection.base, selection.view, heap]);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !plot.current || !actOnKey(event, place, selection, zoom)) return;
     event.preventDefault();
     event.stopPropagation();
   };
   const dump = dumpIndex(heap, selection.dump);
-  const words = [dumpTitle(place, dump), ...marks.filter((mark) => mark.dump === dump).map((mark) => mark.words)].join(". ");
+  const words = [isAtPeak(heap, selection) ? peakTitle(place) : dumpTitle(place, dump), ...marks.filter((mark) => mark.dump === dump).map((mark) => mark.words)].join(". ");
   return (
     <div class="timeline-plot" style={{ height: `${plotHeight(marks)}px` }} ref={box} tabIndex={0} role="slider" aria-label={`Dump of ${heap.name}`}
       aria-valuemin={1} aria-valuemax={Math.max(heap.dumps.length, 1)} aria-valuenow={dump + 1} aria-valuetext={words} onKeyDown={onKeyDown} />
@@ -227,9 +241,10 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const box = useRef<HTMLElement>(null);
   const colours = COLOURS[theme.dark ? "dark" : "light"];
   const shown = new Set([...data.series, ...data.rates].map((one) => one.key).filter((key) => !hidden.has(key)));
-  // The dump that the line above the plot describes.
-  const described = pointed.dump >= 0 ? pointed.dump : dumpIndex(heap, selection.dump);
-  const dump: Dump | undefined = heap.dumps[described];
+  // The dump that the line above the plot describes; -1: the peak.
+  const isPeak = pointed.isPeak || (pointed.dump < 0 && isAtPeak(heap, selection));
+  const described = isPeak ? -1 : pointed.dump >= 0 ? pointed.dump : dumpIndex(heap, selection.dump);
+  const dump: Dump | undefined = heap.dumps[isPeak && heap.peak_time !== null ? nearestDump(heap, heap.peak_time) : described];
   const atCursor = pointed.index >= 0 ? pointed.index : dump ? data.seconds.indexOf((dump.time - beginning) / 1e9) : -1;
   const toggle = (key: string) => setHidden((last) => {
     const next = new Set(last);
