@@ -197,6 +197,21 @@ def test_opening():
             header, nodes = server.tree(heap=heap["id"], view=view)
             check(header["whole"]["bytes"] == last[view], f"{view}: the first graph has {header['whole']['bytes']} of {last[view]}")
             check(nodes[0]["bytes"] > 0, f"{view}: the first graph is empty")
+    half = at("half.xml")
+    with open(half, "w", encoding="ascii") as out:
+        out.write("<all>" + "".join(f"<one number='{i}'>text {i}</one>" for i in range(10000)) + "</all>")
+    less = record("less", "xmllint", "--noout", half)
+    for profiles, view in ((less, freed), "max"), ((freed, held), "space"):
+        with Server(*profiles) as server:
+            overview = server.json("api/overview")
+            heaps = [profile["heaps"][0] for profile in overview["profiles"]]
+            last = [len(heap["dumps"]) - 1 for heap in heaps]
+            wanted = {"heap": heaps[1]["id"], "dump": last[1], "view": view, "base": f"{heaps[0]['id']}.{last[0]}"}
+            check(overview["opening"] == wanted, f"two profiles open on {overview['opening']}")
+            table = server.json(f"api/table?heap={heaps[1]['id']}&base={wanted['base']}&view={view}&by=holder&order=bytes&sort=down&limit=5")
+            before, after = (heap["dumps"][-1][view]["value"] for heap in heaps)
+            check(is_near(table["bytes"]["value"], after - before), f"{view}: the change is {table['bytes']}, of {before} to {after}")
+            check(table["row"][0]["bytes"]["value"] > 0, f"{view}: what grew most is {table['row'][0]}")
 
 
 def test_tables():

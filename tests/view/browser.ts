@@ -227,8 +227,17 @@ test("keys go from dump to dump and compare them", async () => {
   const change = last.total["space"]!.estimate - expected.reports[0]!.total["space"]!.estimate;
   await shows(".details dd", signedInWords(change, false));
   await shows(".legend", "within chance");
+  await page.keyboard.press("1");
+  await shows(".changes h2", "Compared with dump 1 of");
+  await shows(".changes", "Grew most");
+  await page.keyboard.press("x");
+  await shows(".changes h2", `Compared with dump ${expected.reports.length} of`);
+  await shows(".timeline-title", `Dump 1 of ${expected.reports.length}`);
+  await page.goBack();
+  await page.keyboard.press("2");
   await page.keyboard.press("p");
   await shows(".timeline-title", "Peak: ");
+  await chooseRoot();
   await shows(".details dd", words(last.total["max"]!));
   await page.keyboard.press("[");
   await until("the dump before the peak is of what was live then", async () => /dump=\d+/.test(page.url()) && !page.url().includes("view=max"));

@@ -296,72 +296,107 @@ static void write_profile(struct json_writer *json, size_t index, const struct v
 
 /* --- what to open first --- */
 
-struct opening {
+/* A dump of a heap. */
+struct opening_place {
     size_t profile, heap;
     const struct profile_heap *found; /* NULL: none */
     const struct profile_dump *dump;
-    enum export_view view;
 };
 
-/* Return the heap that holds most. */
-static struct opening find_opening(const struct view_profiles *profiles,
-                                   const struct view_kept *kept)
+struct opening {
+    struct opening_place at, base;
+    enum export_view view;
+    const char *tab; /* NULL: none */
+};
+
+/* Return the heap that holds most of the profiles from `first` on; like another one, unless that is
+ * NULL: of its name, and of a program of the same name if there is one. */
+static struct opening_place largest_heap(const struct view_profiles *profiles,
+                                         const struct view_kept *kept, size_t first, size_t end,
+                                         const struct opening_place *like)
 {
-    struct opening best = {0};
+    const struct profile *other = like == NULL ? NULL : profiles->items[like->profile].profile;
+    struct opening_place best = {0};
     struct rollup_size most = {0};
-    for (size_t i = 0; i < profiles->count; i++) {
+    bool is_namesake = false;
+    for (size_t i = first; i < end; i++) {
         const struct profile *profile = profiles->items[i].profile;
         for (size_t j = 0; j < profile->heap_count; j++) {
             const struct profile_heap *heap = &profile->heaps[j];
-            const struct view_kept_heap *part = kept == NULL ? NULL : &kept->profiles[i].items[j];
-            const struct profile_dump *dump = opening_dump(heap, part);
-            if (dump == NULL || heap->unseen)
+            const struct profile_dump *dump =
+                opening_dump(heap, kept == NULL ? NULL : &kept->profiles[i].items[j]);
+            if (dump == NULL || heap->unseen ||
+                (like != NULL && strcmp(heap->name, like->found->name) != 0))
                 continue;
+            bool is_own = like != NULL && strcmp(profile->processes[heap->process].name,
+                                                 other->processes[like->found->process].name) == 0;
             struct rollup_size size = rollup_size_of(dump);
-            if (best.found != NULL && rollup_size_compare(&size, &most) >= 0)
+            if (best.found != NULL &&
+                (is_own != is_namesake ? is_namesake : rollup_size_compare(&size, &most) >= 0))
                 continue;
             most = size;
-            best = (struct opening){i, j, heap, dump, EXPORT_SPACE};
+            is_namesake = is_own;
+            best = (struct opening_place){i, j, heap, dump};
         }
     }
-    if (best.found != NULL)
-        best.view = opening_view(&profiles->items[best.profile], best.found, best.dump);
     return best;
 }
 
-/* Return where a heap is. */
-static struct opening answer_overview_place_of(const struct view_profiles *profiles,
-                                               const struct export_dump *at, enum export_view view)
+/* Open the largest heap, in the view that answers first. Two profiles are compared, the second one
+ * with the first: at their peaks, if both had freed nearly all at their ends. */
+static struct opening find_opening(const struct view_profiles *profiles,
+                                   const struct view_kept *kept)
+{
+    size_t count = profiles->count;
+    struct opening opening = {.at = largest_heap(profiles, kept, 0, count, NULL)};
+    if (count == 2) {
+        struct opening_place at = largest_heap(profiles, kept, 1, 2, NULL), base = {0};
+        if (at.found != NULL)
+            base = largest_heap(profiles, kept, 0, 1, &at);
+        if (base.found != NULL)
+            opening = (struct opening){.at = at, .base = base};
+    }
+    const struct opening_place *at = &opening.at, *base = &opening.base;
+    if (at->found != NULL)
+        opening.view = opening_view(&profiles->items[at->profile], at->found, at->dump);
+    if (opening.view == EXPORT_MAX && base->found != NULL &&
+        opening_view(&profiles->items[base->profile], base->found, base->dump) == EXPORT_SPACE)
+        opening.view = EXPORT_SPACE;
+    return opening;
+}
+
+/* Return where a dump is. */
+static struct opening_place opening_place_of(const struct view_profiles *profiles,
+                                             const struct export_dump *at)
 {
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
         if (at->heap >= profile->heaps && at->heap < profile->heaps + profile->heap_count)
-            return (struct opening){i, (size_t)(at->heap - profile->heaps), at->heap, at->dump,
-                                    view};
+            return (struct opening_place){i, (size_t)(at->heap - profile->heaps), at->heap,
+                                          at->dump};
     }
-    return (struct opening){0};
+    return (struct opening_place){0};
 }
 
-static void write_opening(struct json_writer *json, const struct view_profiles *profiles,
-                          const struct opening *opening, const struct view_opening *given)
+static void write_opening(struct json_writer *json, const struct opening *opening)
 {
+    const struct opening_place *at = &opening->at, *base = &opening->base;
     char id[80];
-    if (opening->found == NULL) {
+    if (at->found == NULL) {
         json_null(json, "opening");
         return;
     }
-    snprintf(id, sizeof(id), "%zu.%zu", opening->profile, opening->heap);
+    snprintf(id, sizeof(id), "%zu.%zu", at->profile, at->heap);
     json_object(json, "opening");
     json_string(json, "heap", id);
-    json_unsigned(json, "dump", (size_t)(opening->dump - opening->found->dumps));
+    json_unsigned(json, "dump", (size_t)(at->dump - at->found->dumps));
     json_string(json, "view", export_view_info[opening->view].name);
-    if (given != NULL && given->tab != NULL)
-        json_string(json, "tab", given->tab);
-    if (given != NULL && given->base.dump != NULL) {
-        const struct opening base = answer_overview_place_of(profiles, &given->base, given->view);
-        snprintf(id, sizeof(id), "%zu.%zu.%zu", base.profile, base.heap,
-                 (size_t)(base.dump - base.found->dumps));
-        json_string(json, "base", base.found == opening->found ? strrchr(id, '.') + 1 : id);
+    if (opening->tab != NULL)
+        json_string(json, "tab", opening->tab);
+    if (base->found != NULL) {
+        snprintf(id, sizeof(id), "%zu.%zu.%zu", base->profile, base->heap,
+                 (size_t)(base->dump - base->found->dumps));
+        json_string(json, "base", base->found == at->found ? strrchr(id, '.') + 1 : id);
     }
     json_end_object(json);
 }
@@ -369,10 +404,14 @@ static void write_opening(struct json_writer *json, const struct view_profiles *
 void overview_write(struct view_profiles *profiles, const struct view_kept *kept,
                     const struct view_opening *given, FILE *out)
 {
-    const struct opening opening =
-        given == NULL || given->at.dump == NULL
-            ? find_opening(profiles, kept)
-            : answer_overview_place_of(profiles, &given->at, given->view);
+    struct opening opening;
+    if (given == NULL || given->at.dump == NULL)
+        opening = find_opening(profiles, kept);
+    else
+        opening = (struct opening){.at = opening_place_of(profiles, &given->at),
+                                   .base = opening_place_of(profiles, &given->base),
+                                   .view = given->view};
+    opening.tab = given == NULL ? NULL : given->tab;
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_string(&json, "version", HEAPPROFD_VERSION);
@@ -385,7 +424,7 @@ void overview_write(struct view_profiles *profiles, const struct view_kept *kept
         json_bool(&json, "native", profiles->native);
     else
         json_null(&json, "native");
-    write_opening(&json, profiles, &opening, given);
+    write_opening(&json, &opening);
     json_end_object(&json);
 }
 

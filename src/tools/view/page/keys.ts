@@ -10,6 +10,7 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
     ["[  ]", "Previous, next dump"],
     ["p", "The peak"],
     ["b", "Compare with the dump before, or no more"],
+    ["x", "Swap what is compared"],
     ["v  V", "Next, previous view"],
     ["g  G", "Next, previous heap"],
     ["/", "Search"],

@@ -154,6 +154,15 @@ export function peakTitle(place: Place): string {
   return `peak: ${when}${bytesInWords(peak.bytes.value)}`;
 }
 
+/** Return the selection with before and after exchanged; null: nothing is compared. */
+export function swapped(overview: Overview, place: Place, selected: Selection): Partial<Selection> | null {
+  const base = baseOf(overview, place, selected.base);
+  if (!base) return null;
+  const { heap } = base.place;
+  const dump = dumpIndex(place.heap, selected.dump);
+  return { heap: heap.id, dump: dumpChoice(heap, base.index), base: heap === place.heap ? String(dump) : `${place.heap.id}.${dump}`, zoom: "", frame: "" };
+}
+
 /** Return the selection of a heap as it opens: at its last dump, or at the peak if that answers first. */
 export function openHeap(heap: Heap): Partial<Selection> {
   const { view } = now();

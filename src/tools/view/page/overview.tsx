@@ -2,6 +2,7 @@
 // The first screen: plain sentences about the profile, what limits its figures, every heap with its
 // course over time, and what was not profiled.
 import { useState } from "preact/hooks";
+import { Changes } from "./changes";
 import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
 import { isSaved } from "./saved/saved";
 import { Parts, Sentence } from "./sentence";
@@ -108,7 +109,7 @@ function FirstAnswer({ place, selection }: { place: Place; selection: Selection 
   );
 }
 
-function First({ place, selection }: { place: Place; selection: Selection }) {
+function First({ overview, place, selection }: { overview: Overview; place: Place; selection: Selection }) {
   const now = useAnswer(holdersPath(selection, "space"), askTable);
   const peak = useAnswer(holdersPath(selection, "max"), askTable);
   const ever = useAnswer(holdersPath(selection, "alloc_space"), askTable);
@@ -116,6 +117,7 @@ function First({ place, selection }: { place: Place; selection: Selection }) {
   const isLast = dump === place.heap.dumps.at(-1);
   return (
     <>
+      {selection.base !== "" && <Changes overview={overview} place={place} selection={selection} />}
       <FirstAnswer place={place} selection={selection} />
       <div class="three">
         <Holders title={dump?.final ? "Live at the end" : "Live at this dump"} view="space" answer={now} />
@@ -268,7 +270,7 @@ export function OverviewPanel({ overview, place }: { overview: Overview; place: 
   return (
     <section class="panel overview" aria-label="Overview">
       {overview.profiles.length === 0 && <NoHeap />}
-      {hasFigures && <First place={place} selection={selection} />}
+      {hasFigures && <First overview={overview} place={place} selection={selection} />}
       {overview.profiles.map((profile) => {
         const chosen = profile.heaps.find((heap) => heap.id === selection.heap);
         return (

@@ -59,27 +59,30 @@ const PEAK = "peak"; // among the dumps
 const momentOptions = (place: Place): Option[] =>
   [...(peakOf(place.heap) ? [{ value: PEAK, title: peakTitle(place) }] : []), ...dumpOptions(place)];
 
-/** The last dumps of the heaps of this name in other profiles. */
-function otherHeaps(overview: Overview, place: Place): Option[] {
+/** The dumps of the heaps of this name in other profiles, the last first: in the view of the peak, it is the peak. */
+function otherDumps(overview: Overview, place: Place, selection: Selection): Option[] {
   return overview.profiles.filter((profile) => profile !== place.profile).flatMap((profile) => (
-    profile.heaps.filter((heap) => heap.name === place.heap.name && heap.dumps.length > 0).map((heap) => ({
-      value: `${heap.id}.${heap.dumps.length - 1}`,
-      title: `${profileTitle(profile)}: ${processTitle(profile.processes[heap.process] ?? null)}, last dump`,
-    }))));
+    profile.heaps.filter((heap) => heap.name === place.heap.name).flatMap((heap) => {
+      const at: Place = { profile, heap, process: profile.processes[heap.process] ?? null };
+      const title = (i: number) => (isAtPeak(heap, { dump: i, view: selection.view }) ? peakTitle(at) : `dump ${dumpTitle(at, i)}`);
+      return heap.dumps.map((_, i) => ({ value: `${heap.id}.${i}`, title: `${profileTitle(profile)}: ${processTitle(at.process)}, ${title(i)}` }))
+        .filter((_, i) => isKept(heap, i)).reverse();
+    })));
 }
 
 function baseTitle(overview: Overview, place: Place, selection: Selection): string {
   const base = baseOf(overview, place, selection.base);
   if (selection.base === "") return "nothing";
   if (!base) return "?";
-  const title = `dump ${dumpTitle(base.place, base.index)}`;
+  const isPeak = isAtPeak(base.place.heap, { dump: base.index, view: selection.view });
+  const title = isPeak ? peakTitle(base.place) : `dump ${dumpTitle(base.place, base.index)}`;
   return base.place.heap === place.heap ? title : `${profileTitle(base.place.profile)}, ${title}`;
 }
 
 export function baseOptions(overview: Overview, place: Place, selection: Selection): Option[] {
   const dump = dumpIndex(place.heap, selection.dump);
   const own = dumpOptions(place).filter(({ value }) => value !== String(dump)).map(({ value, title }) => ({ value, title: `dump ${title}` }));
-  const options = [{ value: "", title: "nothing" }, ...own, ...otherHeaps(overview, place)];
+  const options = [{ value: "", title: "nothing" }, ...own, ...otherDumps(overview, place, selection)];
   if (!options.some(({ value }) => value === selection.base)) options.push({ value: selection.base, title: baseTitle(overview, place, selection) });
   return options;
 }
@@ -153,7 +156,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
   const dump = dumpIndex(heap, selection.dump);
   const processes = new Set(profile.heaps.map((one) => one.process)).size;
   const heaps = profile.heaps.filter((one) => one.process === heap.process);
-  const others = overview.profiles.reduce((sum, one) => sum + (one === profile ? 0 : one.heaps.length), 0);
+  const others = overview.profiles.reduce((sum, one) => sum + (one === profile ? 0 : one.heaps.reduce((dumps, { dumps: own }) => dumps + own.length, 0)), 0);
   const view = viewOf(overview, selection.view);
   const isPeak = isAtPeak(heap, selection);
   const title = isPeak ? peakTitle(place) : dumpTitle(place, dump);
