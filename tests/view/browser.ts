@@ -257,6 +257,30 @@ test("a diamond selects its dump, a drag compares the dumps at its ends", async 
   await until("a dump is selected by the range", async () => /(dump|base)=\d+/.test(page.url()));
 });
 
+test("in any window the panel has half of the height, and nothing is out of reach", async () => {
+  await openGraph();
+  for (const [width, height] of [[640, 360], [360, 740], [1280, 720], [3840, 2160]] as const) {
+    await page.setViewportSize({ width, height });
+    for (const tab of ["overview", "flame", "table", "memory", "details"]) {
+      await page.locator(`#tab-${tab}`).click();
+      await page.waitForSelector("main .panel");
+      const box = (await page.locator("main").boundingBox())!;
+      assert(box.height >= height / 2, `${tab} has ${box.height} of ${height}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert(wide <= 0, `${tab} in ${width} × ${height}: the page is ${wide} pixels too wide`);
+    }
+  }
+  await page.setViewportSize({ width: 360, height: 740 });
+  await page.locator("#tab-table").click();
+  const name = (await page.locator(".grid-room .row .key").first().boundingBox())!;
+  assert(name.width >= 150, `a function's name has ${name.width} pixels`);
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await page.locator("#tab-flame").click();
+  await page.getByTitle("Fold the timeline").click();
+  await until("thirty rows fit", async () => (await page.locator(".flame-scroll canvas").boundingBox())!.height >= 30 * 18);
+  await page.getByTitle("Show the timeline").click();
+});
+
 test("a click zooms, back undoes it, the menu opens callers and callees", async () => {
   await openGraph();
   const canvas = page.locator(".flame-scroll canvas");

@@ -8,7 +8,7 @@ import { CONTROLS } from "../spell_out";
 import { nameOf, valueAt, WHOLE, type Tree } from "../tree";
 import { signedInWords } from "../words";
 
-export const ROW = 20; // CSS pixels
+export const ROW = 18; // CSS pixels
 const FONT_SIZE = 12;
 const FONT = `${FONT_SIZE}px system-ui, "Segoe UI", "Helvetica Neue", "DejaVu Sans", sans-serif`;
 const LABEL_LEAST = 26; // pixels that a box needs for a label

@@ -16,7 +16,10 @@ import { askTree, treePath, useAnswer } from "../source";
 import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, stackOf, valueAt, type Tree } from "../tree";
 import { amountInWords, shareInWords } from "../words";
 import { useTheme } from "../theme";
+import { useFold } from "../fold";
 import { useShortcuts } from "../keys";
+
+const NARROW = 760; // in a narrower window, in pixels, the details are hidden at first
 
 const DIRECTION_TITLES: Record<Direction, string> = {
   down: "Top-down",
@@ -180,6 +183,7 @@ export function FlamePanel() {
     );
   }
 
+  const [isFolded, fold] = useFold("details", () => innerWidth < NARROW);
   const left = tree && leftOut(tree);
   const isEmpty = tree !== null && (tree.count === 0 || (tree.count === 1 && valueAt(tree, 0) === 0));
   return (
@@ -204,6 +208,7 @@ export function FlamePanel() {
           <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>
         )}
         {tree && <GroupNotes tree={tree} />}
+        <button type="button" class="end" aria-expanded={!isFolded} onClick={fold}>{isFolded ? "Show details" : "Hide details"}</button>
         {tree?.header.pruned && <span class="faint">small frames are left out; zoom to see them</span>}
       </div>
       <div class="flame-body">
@@ -219,7 +224,7 @@ export function FlamePanel() {
                   </>
                 ) : view(tree, main)}
         </div>
-        {side.tree && !isEmpty && (
+        {side.tree && !isEmpty && !isFolded && (
           <Details tree={side.tree} theme={theme} node={side.node} hover={hover?.place ?? null} direction={side.which} />
         )}
       </div>

@@ -8,6 +8,7 @@ import {
   AT_PEAK, atDump, beginningOf, dumpBeside, dumpIndex, dumpTitle, isAtPeak, keptDump, nearestDump, peakOf, peakTitle, type Place,
 } from "../model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
+import { useFold } from "../fold";
 import { useConnection } from "../source";
 import { select, type Selection } from "../state";
 import { useTheme } from "../theme";
@@ -19,6 +20,7 @@ import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan, type Span } from "
 import type { Dump } from "../types";
 import { amountInWords, bytesInWords, capitalized, figureInWords, plural } from "../words";
 
+const LOW = 560; // in a window that is lower, in pixels, the timeline is folded at first
 const NEAR = 10; // a pointer this close to a diamond, in pixels, hits it
 const SETTLED_MS = 200; // then a zoomed range is put into the URL
 
@@ -238,8 +240,10 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const marks = useMemo(() => marksOf(heap), [heap]);
   const [hidden, setHidden] = useState(new Set<string>(HIDDEN_FIRST));
   const [pointed, setPointed] = useState(NOTHING_POINTED);
+  const [isFolded, fold] = useFold("timeline", () => innerHeight < LOW);
   const box = useRef<HTMLElement>(null);
   const colours = COLOURS[theme.dark ? "dark" : "light"];
+  const hasPlot = data.seconds.length > 1;
   const shown = new Set([...data.series, ...data.rates].map((one) => one.key).filter((key) => !hidden.has(key)));
   // The dump that the line above the plot describes; -1: the peak.
   const isPeak = pointed.isPeak || (pointed.dump < 0 && isAtPeak(heap, selection));
@@ -255,9 +259,11 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
     <section class="timeline" aria-label="Timeline" ref={box}>
       <div class="timeline-head">
         <Title place={place} index={described} marks={marks} />
-        <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />
+        {!isFolded && <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />}
+        {hasPlot && <button type="button" class="fold" aria-expanded={!isFolded} title={isFolded ? "Show the timeline" : "Fold the timeline"}
+          onClick={fold}>{isFolded ? "▸" : "▾"}</button>}
       </div>
-      {data.seconds.length > 1 && (
+      {hasPlot && !isFolded && (
         <div class="timeline-room">
           <Plot place={place} selection={selection} data={data} marks={marks} colours={colours} shown={shown} counts={counts} onPoint={setPointed} />
           <MarkTip marks={pointed.marks} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
