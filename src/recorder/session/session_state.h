@@ -30,7 +30,7 @@ bool session_may_speak(const struct session *session, const struct process_info 
 void session_watch_cgroup(struct session *session, struct target *target);
 void session_leave_cgroup(struct session *session, struct target *target);
 
-/* session_end.c: return how the target's process, which is dead, ended, as waitpid gives it; -1:
+/* session_process_end.c: return how the target's process, which is dead, ended, as waitpid gives it; -1:
  * unknown. */
 int32_t session_exit_status(const struct target *target);
 /* Write how it ended. */

@@ -89,7 +89,7 @@ struct target {
     struct memory_cgroup *cgroup; /* NULL: none */
     uint64_t moved_due_ms;        /* CLOCK_MONOTONIC */
 
-    /* How its threads ended, as the kernel reported it (session_end.c); -1: not so. */
+    /* How its threads ended, as the kernel reported it (session_process_end.c); -1: not so. */
     struct target_exits {
         int32_t of_signal, of_leader, of_others;
     } exits;
