@@ -10,6 +10,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import time
 
 import harness
 from daemon import Commanded, Session, joined, scene, wait_for
-from harness import TOOL, check, need, program, run
+from harness import TOOL, check, need, program, run, skip
 
 MIB = 1 << 20
 # Each dump has a memory snapshot of its own.
@@ -252,6 +253,13 @@ def test_shared():
 def test_threads():
     # Each of eight threads touches 512 KiB; the rest of its stack comes on top.
     known("threads").check_near("thread_stacks", 8 * 512 * 1024, 8 * 64 * 1024)
+
+
+def test_guarded_threads():
+    """Stacks whose guard pages are a part of their mapping, and which the kernel merges."""
+    if tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2]) < (6, 15):
+        skip("the kernel does not tell which pages are guards (Linux 6.15 does)")
+    known("guarded").check_near("thread_stacks", 8 * 512 * 1024, 8 * 64 * 1024)
 
 
 def test_freed():

@@ -11,6 +11,7 @@
 
 #define MIB (1u << 20)
 #define STACK_BYTES (512u << 10)
+#define GUARD_INSTALL 102 /* MADV_GUARD_INSTALL, from Linux 6.13 on */
 
 static void *touch_stack(void *ready)
 {
@@ -22,13 +23,27 @@ static void *touch_stack(void *ready)
     return NULL;
 }
 
-static int begin_threads(void)
+/* Give the thread a stack as glibc 2.42 makes them: its guard page is a part of the mapping. */
+static int set_guarded_stack(pthread_attr_t *attributes)
+{
+    char *stack =
+        mmap(NULL, 2 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    long page_bytes = sysconf(_SC_PAGESIZE);
+    if (stack == MAP_FAILED || madvise(stack, (size_t)page_bytes, GUARD_INSTALL) < 0)
+        return 1;
+    return pthread_attr_setstack(attributes, stack + page_bytes, 2 * MIB - (size_t)page_bytes);
+}
+
+static int begin_threads(bool are_guarded)
 {
     static pthread_barrier_t ready;
     pthread_t thread;
+    pthread_attr_t attributes;
     pthread_barrier_init(&ready, NULL, 9);
+    pthread_attr_init(&attributes);
     for (int i = 0; i < 8; i++) {
-        if (pthread_create(&thread, NULL, touch_stack, &ready) != 0)
+        if ((are_guarded && set_guarded_stack(&attributes) != 0) ||
+            pthread_create(&thread, &attributes, touch_stack, &ready) != 0)
             return 1;
     }
     pthread_barrier_wait(&ready);
@@ -170,7 +185,8 @@ static int give_back(bool in_steps)
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "";
-    int code = strcmp(kind, "threads") == 0     ? begin_threads()
+    int code = strcmp(kind, "threads") == 0     ? begin_threads(false)
+               : strcmp(kind, "guarded") == 0   ? begin_threads(true)
                : strcmp(kind, "mapped") == 0    ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS, false)
                : strcmp(kind, "syscall") == 0   ? map_and_touch(MAP_PRIVATE | MAP_ANONYMOUS, true)
                : strcmp(kind, "shared") == 0    ? map_and_touch(MAP_SHARED | MAP_ANONYMOUS, false)

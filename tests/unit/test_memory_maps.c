@@ -21,7 +21,7 @@
 
 #define STACK_LIMIT ((8u << 20) + 4096)
 
-static struct memory_maps maps_of(const char *text)
+static struct memory_maps read_maps(const char *text)
 {
     struct memory_maps maps;
     char path[] = "/tmp/test-maps-XXXXXX";
@@ -31,6 +31,12 @@ static struct memory_maps maps_of(const char *text)
     close(fd);
     assert_int_equal(memory_maps_read(&maps, path), 0);
     unlink(path);
+    return maps;
+}
+
+static struct memory_maps maps_of(const char *text)
+{
+    struct memory_maps maps = read_maps(text);
     memory_maps_classify(&maps, STACK_LIMIT);
     return maps;
 }
@@ -63,6 +69,45 @@ static void kinds_by_name(void **state)
     assert_int_equal(parts[MEMORY_KERNEL].rss_bytes, 4 * 1024);
     assert_int_equal(parts[MEMORY_ANONYMOUS].rss_bytes, 0);
     memory_maps_clear(&maps);
+}
+
+/* A pagemap has 8 bytes for each page of the address space: a sparse file. */
+static void stacks_with_guards_inside(void **state)
+{
+    (void)state;
+    static const uint64_t guarded[] = {0x100000, 0x2000000, 0x6000000, 0x8000000};
+    const uint64_t guard = UINT64_C(1) << 58;
+    char path[] = "/tmp/test-maps-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    for (size_t i = 0; i < sizeof(guarded) / sizeof(guarded[0]); i++)
+        assert_int_equal(
+            pwrite(fd, &guard, sizeof(guard), (off_t)(guarded[i] / 4096 * sizeof(guard))),
+            sizeof(guard));
+    struct memory_maps maps = read_maps(/* Three stacks that the kernel has merged. */
+                                        "100000-1900000 rw-p 00000000 00:00 0 \nRss: 12 kB\n"
+                                        "VmFlags: rd wr mr mw me gu ac nh sd \n"
+                                        /* One, of a kernel without huge pages. */
+                                        "2000000-2800000 rw-p 00000000 00:00 0 \nRss: 20 kB\n"
+                                        "VmFlags: rd wr mr mw me gu ac sd \n"
+                                        /* It does not begin with a guard. */
+                                        "4000000-4800000 rw-p 00000000 00:00 0 \nRss: 40 kB\n"
+                                        "VmFlags: rd wr mr mw me gu ac nh sd \n"
+                                        /* It is longer than a stack, and may be huge. */
+                                        "6000000-7000000 rw-p 00000000 00:00 0 \nRss: 80 kB\n"
+                                        "VmFlags: rd wr mr mw me gu ac sd \n"
+                                        /* Linux before 6.18. */
+                                        "8000000-8800000 rw-p 00000000 00:00 0 \nRss: 160 kB\n"
+                                        "VmFlags: rd wr mr mw me ac nh sd \n");
+    memory_maps_find_guards(&maps, fd, 4096);
+    memory_maps_classify(&maps, STACK_LIMIT);
+    struct memory_part parts[MEMORY_KINDS];
+    memory_maps_sum(&maps, parts);
+    assert_int_equal(parts[MEMORY_THREAD_STACKS].rss_bytes, (12 + 20 + 160) * 1024);
+    assert_int_equal(parts[MEMORY_ANONYMOUS].rss_bytes, (40 + 80) * 1024);
+    memory_maps_clear(&maps);
+    close(fd);
 }
 
 static void kinds_by_neighbours(void **state)
@@ -314,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_by_name),
         cmocka_unit_test(kinds_by_neighbours),
+        cmocka_unit_test(stacks_with_guards_inside),
         cmocka_unit_test(allocations_carved_out),
         cmocka_unit_test(invalid_lists),
         cmocka_unit_test(sizes_of_allocators),

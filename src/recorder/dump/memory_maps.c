@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "util/array.h"
 #include "util/base_name.h"
@@ -19,6 +20,7 @@
 #define MAPS_MAX (1u << 20)
 #define READ_BYTES 4096
 #define GUARD_BYTES_MAX (1u << 20)
+#define PAGEMAP_GUARD (UINT64_C(1) << 58) /* from Linux 6.15 on */
 /* Alignment and greatest size of the C library's further arenas (HEAP_MAX_SIZE). */
 #define ARENA_BYTES (64u << 20)
 #define CLIENT_NAME "libheapprofd_" /* preloaded, linked or attached */
@@ -89,9 +91,12 @@ static void read_detail(const char *line, struct memory_maps *maps)
     /* A mapping has 24 details, and this is most of the work: few comparisons for each. */
     switch (line[0]) {
     case 'V':
-        if (begins_with(line, "VmFlags:"))
+        if (begins_with(line, "VmFlags:")) {
+            map->is_never_huge = has_flag(line, "nh");
+            map->may_have_guards = has_flag(line, "gu");
             map->ours = has_flag(line, "nr") && has_flag(line, "dd") &&
-                        (has_flag(line, "nh") || has_flag(line, "wf"));
+                        (map->is_never_huge || has_flag(line, "wf"));
+        }
         break;
     case 'R':
         if (has_name(line, "Rss", &kb))
@@ -187,6 +192,29 @@ static bool is_guard(const struct memory_map *map)
            map->end - map->start <= GUARD_BYTES_MAX;
 }
 
+void memory_maps_find_guards(struct memory_maps *maps, int pagemap, uint64_t page_bytes)
+{
+    for (size_t i = 0; i < maps->count; i++) {
+        struct memory_map *map = &maps->items[i];
+        uint64_t page = 0;
+        /* Linux 6.7 gives MAP_STACK the first flag. Kernels without huge pages do not have it, and
+         * those before 6.18 lack the second. */
+        if (map->kind == MEMORY_ANONYMOUS && map->unnamed && map->writable && !map->ours &&
+            (map->is_never_huge || map->may_have_guards) &&
+            pread(pagemap, &page, sizeof(page), (off_t)(map->start / page_bytes * sizeof(page))) ==
+                sizeof(page))
+            map->begins_with_guard = (page & PAGEMAP_GUARD) != 0;
+    }
+}
+
+/* Return whether the mapping consists of thread stacks with guard pages inside. The kernel merges
+ * those that follow each other, and nothing else with them, if it marks them as never huge. */
+static bool is_guarded_stack(const struct memory_map *map, uint64_t stack_limit_bytes)
+{
+    return map->begins_with_guard &&
+           (map->is_never_huge || map->end - map->start <= stack_limit_bytes);
+}
+
 /* Return whether the mapping is an arena of the C library: it begins at a multiple of the arena
  * size, and its unused rest cannot be accessed. */
 static bool is_arena(const struct memory_map *map, const struct memory_map *next)
@@ -208,6 +236,8 @@ void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes)
             continue;
         if (map->ours)
             map->kind = MEMORY_PROFILER;
+        else if (is_guarded_stack(map, stack_limit_bytes))
+            map->kind = MEMORY_THREAD_STACKS;
         else if (map->unnamed && map->writable && is_arena(map, next))
             map->is_arena = true;
         else if (map->unnamed && map->writable && before != NULL && is_guard(before) &&

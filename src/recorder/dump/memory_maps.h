@@ -3,8 +3,8 @@
  * The mappings of a process, their resident bytes (/proc/PID/smaps), and what each is for.
  *
  * The purpose of a mapping follows from its name, from flags that only our own mappings have
- * (client/system.c), from its neighbours (a guard page below a stack, a file's data below its
- * .bss), and from the live allocations in it. The process itself is not involved.
+ * (client/system.c), from its first page or its neighbours (a guard page below a stack, a file's
+ * data below its .bss), and from the live allocations in it. The process itself is not involved.
  */
 #ifndef HEAPPROFD_RECORDER_DUMP_MEMORY_MAPS_H
 #define HEAPPROFD_RECORDER_DUMP_MEMORY_MAPS_H
@@ -28,6 +28,8 @@ struct memory_map {
     bool is_arena;     /* [heap], or a part of a further arena of the C library */
     bool is_shmem;     /* of a memfd */
     bool ours;         /* has the flags of the client's tables */
+    /* Has the flags of a thread's stack, and may have guard pages inside; the first page is one. */
+    bool is_never_huge, may_have_guards, begins_with_guard;
     /* In a mapping that is not the allocator's: the part that allocations with a mapping of their
      * own have in it. The kernel merges neighbours, whoever mapped them. */
     double allocator_rss, allocator_swap, allocator_mapped;
@@ -52,6 +54,10 @@ void memory_maps_clear(struct memory_maps *maps);
 
 /* Return the mapping that contains the address, or NULL. */
 struct memory_map *memory_maps_find(const struct memory_maps *maps, uint64_t address);
+
+/* Note the mappings that begin with a guard page of their own (MADV_GUARD_INSTALL), as thread
+ * stacks do from glibc 2.42 on. `pagemap`: the process's open file. */
+void memory_maps_find_guards(struct memory_maps *maps, int pagemap, uint64_t page_bytes);
 
 /* Recognize stacks, .bss and the arenas of the C library's allocator by their neighbours. */
 void memory_maps_classify(struct memory_maps *maps, uint64_t stack_limit_bytes);

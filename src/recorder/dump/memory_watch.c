@@ -498,6 +498,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     snapshot.pages_unknown = survey.pagemap < 0;
     snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
     bool is_glibc = survey.rule != NULL && survey.rule == usable_size_rule_of("libc.so.6");
+    if (survey.pagemap >= 0)
+        memory_maps_find_guards(&survey.maps, survey.pagemap, survey.page_bytes);
     memory_maps_classify(&survey.maps, stack_limit_of(pid));
     double part = ledger_live_visit(ledger, 0, SAMPLES_MAX, survey_sample, &survey);
     scale(&survey, ledger, part);
