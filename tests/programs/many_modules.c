@@ -23,7 +23,7 @@ typedef void *allocate_function(size_t);
 enum { CALLS = 200, ROUNDS = 9, BYTES = 1000 };
 
 /* As tests/programs/meson.build has it. */
-static const char build_id[8] = "\xde\xad\xbe\xef\xde\xad\xbe\xef";
+static const unsigned char build_id[8] = {0xde, 0xad, 0xbe, 0xef, 0xde, 0xad, 0xbe, 0xef};
 
 static char *image;
 static size_t image_bytes;

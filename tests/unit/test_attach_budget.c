@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "recorder/server/attach_budget.h"
+#include "uint_in_range.h"
 
 #define BEGIN_US UINT64_C(5000000000)
 
@@ -48,7 +49,7 @@ static void the_average_is_the_share(void **state)
         now_us = due_us;
     }
     uint64_t share_ppm = used_us * 1000000 / (now_us - BEGIN_US);
-    assert_in_range(share_ppm, 19000, 20000);
+    assert_uint_in_range(share_ppm, 19000, 20000);
 }
 
 static void idle_time_is_not_credited(void **state)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "production/sinks/backoff.h"
+#include "uint_in_range.h"
 
 #define NOW_MS 1000000u
 
@@ -18,15 +19,15 @@ static void doubles_up_to_a_limit(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(most_ms) / sizeof(most_ms[0]); i++) {
         backoff_fail(&backoff, NOW_MS, 0);
-        assert_in_range(backoff.due_ms - NOW_MS, most_ms[i] / 2, most_ms[i]);
+        assert_uint_in_range(backoff.due_ms - NOW_MS, most_ms[i] / 2, most_ms[i]);
     }
     for (int i = 0; i < 100; i++)
         backoff_fail(&backoff, NOW_MS, 0);
-    assert_in_range(backoff.due_ms - NOW_MS, 5000, 10000);
+    assert_uint_in_range(backoff.due_ms - NOW_MS, 5000, 10000);
     backoff_succeed(&backoff);
     assert_int_equal(backoff.due_ms, 0);
     backoff_fail(&backoff, NOW_MS, 0);
-    assert_in_range(backoff.due_ms - NOW_MS, 500, 1000);
+    assert_uint_in_range(backoff.due_ms - NOW_MS, 500, 1000);
 }
 
 static void varies(void **state)
@@ -47,12 +48,12 @@ static void honours_retry_after(void **state)
     struct backoff backoff = {.first_ms = 1000, .max_ms = 10000};
     (void)state;
     backoff_fail(&backoff, NOW_MS, 60000);
-    assert_in_range(backoff.due_ms - NOW_MS, 60000, 61000);
+    assert_uint_in_range(backoff.due_ms - NOW_MS, 60000, 61000);
     backoff_fail(&backoff, NOW_MS, UINT64_MAX);
-    assert_in_range(backoff.due_ms - NOW_MS, BACKOFF_RETRY_AFTER_MS_MAX,
-                    BACKOFF_RETRY_AFTER_MS_MAX + 1000);
+    assert_uint_in_range(backoff.due_ms - NOW_MS, BACKOFF_RETRY_AFTER_MS_MAX,
+                         BACKOFF_RETRY_AFTER_MS_MAX + 1000);
     backoff_fail(&backoff, NOW_MS, 1); /* its own delay is longer */
-    assert_in_range(backoff.due_ms - NOW_MS, 2000, 4000);
+    assert_uint_in_range(backoff.due_ms - NOW_MS, 2000, 4000);
 }
 
 int main(void)

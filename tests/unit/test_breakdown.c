@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tools/explore/breakdown.h"
+#include "uint_in_range.h"
 
 #define FRAMES_MAX 32
 #define SITES_MAX 512
@@ -69,7 +70,7 @@ static uint32_t frame_of(struct made *made, const char *name, size_t length)
         if (strlen(made->names[i]) == length && strncmp(made->names[i], name, length) == 0)
             return i;
     uint32_t index = (uint32_t)made->profile.frame_count++;
-    assert_in_range(index, 0, FRAMES_MAX - 1);
+    assert_uint_in_range(index, 0, FRAMES_MAX - 1);
     snprintf(made->names[index], sizeof(made->names[index]), "%.*s", (int)length, name);
     made->frames[index] = (struct profile_frame){.name = made->names[index],
                                                  .linkage_name = made->names[index],
@@ -85,7 +86,7 @@ static uint32_t callsite_of(struct made *made, const char *stack)
     while (*stack != '\0') {
         size_t length = strcspn(stack, " ");
         uint32_t next = (uint32_t)made->profile.callsite_count++;
-        assert_in_range(next, 0, SITES_MAX * DEPTH_MAX - 1);
+        assert_uint_in_range(next, 0, SITES_MAX * DEPTH_MAX - 1);
         made->callsites[next] =
             (struct profile_callsite){at, frame_of(made, stack, length), depth++};
         at = next;

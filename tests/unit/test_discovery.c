@@ -15,6 +15,7 @@
 
 #include "recorder/server/server.h"
 #include "recorder/server/target_discovery.h"
+#include "uint_in_range.h"
 
 #define PROCESSES 40
 #define EACH_US 5000
@@ -68,9 +69,9 @@ static void rings_are_read_during_a_scan(void **state)
     session.policy = &policy;
     server_begin_session(&server, &session);
     discovery_running(&server);
-    assert_in_range(examined, PROCESSES, UINT32_MAX);
+    assert_uint_in_range(examined, PROCESSES, UINT32_MAX);
     /* Every 20 ms. */
-    assert_in_range(readings, examined / 8, examined);
+    assert_uint_in_range(readings, examined / 8, examined);
     server_remove_session(&server);
     session_close(&session);
     server_close(&server);

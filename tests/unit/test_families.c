@@ -22,6 +22,7 @@
 #include "recorder/attach/attempt.h"
 #include "recorder/attach/families.h"
 #include "recorder/attach/inject.h"
+#include "uint_in_range.h"
 #include "util/process_files.h"
 
 /* --- of an executable --- */
@@ -58,7 +59,7 @@ static void test_families_of_an_executable_are_bounded(void **state)
         memcpy(keys[i].prefix, (char[]){'p', (char)('a' + i / 26 % 26), (char)('a' + i % 26)}, 3);
     }
     assert_int_equal(0, families_read(families, &file, keys, KEYS, names));
-    assert_in_range(requests, FAMILIES_MAX, 2 * FAMILIES_MAX);
+    assert_uint_in_range(requests, FAMILIES_MAX, 2 * FAMILIES_MAX);
     has_them = true;
     assert_int_equal(FAMILIES_MAX, families_read(families, &file, keys, KEYS, names));
     assert_string_equal("paa.malloc", families[0].name);

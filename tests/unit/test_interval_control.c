@@ -17,6 +17,7 @@
 #include "production/continuous/budget_split.h"
 #include "production/continuous/cost_control.h"
 #include "production/continuous/interval_control.h"
+#include "uint_in_range.h"
 
 #define HOUR_S 3600
 #define HOURS 14
@@ -158,7 +159,7 @@ static void check_late(const struct outcome *outcome, double rate, double size)
     if (outcome->late_changes > 0 && least > 0.55)
         fail_msg("%g B/s of %g B: %d changes at %.3f of the budget", rate, size,
                  outcome->late_changes, least);
-    assert_in_range(outcome->late_changes, 0, LATE_HOURS * 10);
+    assert_uint_in_range(outcome->late_changes, 0, LATE_HOURS * 10);
 }
 
 static void test_converges_and_stays(void **context)
@@ -452,7 +453,7 @@ static void test_own_cost(void **context)
         check_cost(&control, &seen, now_ms, COST_MORE);
         steps++;
     }
-    assert_in_range(steps, 10, 30);
+    assert_uint_in_range(steps, 10, 30);
     now_ms += COST_EMERGENCY_MS;
     seen.memory_bytes = 3;
     check_cost(&control, &seen, now_ms, COST_LEAVE_OUT);

@@ -18,6 +18,7 @@
 #include "recorder/jit/jit_names.h"
 #include "recorder/jit/jitdump.h"
 #include "recorder/jit/perf_map.h"
+#include "uint_in_range.h"
 
 static int file_of(const void *bytes, size_t length)
 {
@@ -427,8 +428,8 @@ static void there_are_pauses_within_a_record(void **state)
     names.pause_context = &pauses;
     assert_int_equal(jitdump_read(fd, &names, &report), 0);
     check_name(&names, pc, "f");
-    assert_in_range(pauses, LINES / 10000, LINES);
-    assert_in_range(names.work, LINES, 10 * LINES);
+    assert_uint_in_range(pauses, LINES / 10000, LINES);
+    assert_uint_in_range(names.work, LINES, 10 * LINES);
     jit_names_close(&names);
     close(fd);
     free(file);

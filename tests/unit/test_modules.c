@@ -14,6 +14,7 @@
 
 #include "client/modules/module.h"
 #include "client/system.h"
+#include "uint_in_range.h"
 
 static void *library;
 static uintptr_t code;
@@ -67,8 +68,8 @@ static void unloaded(void **state)
                         *own = module_find((uintptr_t)unloaded, true);
     assert_true(module != NULL && own != NULL && own != module);
     uint32_t generation = module_generation();
-    assert_in_range(module_check_unloaded(false), 2, 100);
-    assert_in_range(module_check_unloaded(true), 2, 100);
+    assert_uint_in_range(module_check_unloaded(false), 2, 100);
+    assert_uint_in_range(module_check_unloaded(true), 2, 100);
     assert_int_equal(module_generation(), generation);
     dlclose(library);
     module_check_unloaded(false);

@@ -16,6 +16,7 @@
 #include "recorder/reader/file_reader.h"
 #include "recorder/reader/target_file.h"
 #include "recorder/walk/non_module_code.h"
+#include "uint_in_range.h"
 
 #define PAGE 4096u
 
@@ -143,7 +144,7 @@ static void a_file_that_is_no_program_is_read_once(void **state)
     non_module_code_classify(code, &tree, 1000, false);
     assert_int_equal(kind_of(code, first), NON_MODULE_GENERATED);
     assert_int_equal(kind_of(code, second + 999), NON_MODULE_GENERATED);
-    assert_in_range(requests, 2, 2 * TARGET_FILE_WAYS);
+    assert_uint_in_range(requests, 2, 2 * TARGET_FILE_WAYS);
     unsigned before = requests;
     add_stack(&tree, first + 1000);
     non_module_code_classify(code, &tree, 100000, false);
@@ -178,11 +179,11 @@ static void files_that_take_long_are_left_out(void **state)
     non_module_code_classify(code, &tree, 1000, false);
     answers_after_us = 0;
     /* The first second, a tenth of the time since, and the last one's answers. */
-    assert_in_range(requests, 1, 8);
+    assert_uint_in_range(requests, 1, 8);
     unsigned unknown = 0;
     for (unsigned i = 0; i < 20; i++)
         unknown += kind_of(code, mapped[i] + 5) == NON_MODULE_UNKNOWN;
-    assert_in_range(unknown, 12, 19);
+    assert_uint_in_range(unknown, 12, 19);
     non_module_code_name(code, &tree, NON_MODULE_RUNS, NULL, NULL);
     char remark[NON_MODULE_REMARK_BYTES];
     non_module_code_remark(code, remark);

@@ -15,6 +15,7 @@
 
 #include "recorder/processes/other_profiler.h"
 #include "recorder/ring/ring_reader.h"
+#include "uint_in_range.h"
 #include "util/process_maps.h"
 #include "wire/ring.h"
 
@@ -121,7 +122,7 @@ static void the_search_is_bounded(void **state)
     pid_t target = start(map_silent_rings);
     lines = 0;
     other_profiler_of(target);
-    assert_in_range(lines, DECOYS, 200000);
+    assert_uint_in_range(lines, DECOYS, 200000);
     for (unsigned i = 0; i < DECOYS; i++)
         end(decoys[i]);
     end(target);

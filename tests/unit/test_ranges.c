@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "uint_in_range.h"
+
 enum { PAGES = 600, PAGE = 4096, OPERATIONS = 40000 / FEWER_ROUNDS };
 
 /* For each page: the number of the operation that mapped it, from 1; 0: not mapped. */
@@ -33,7 +35,7 @@ static uint32_t random_below(uint32_t *state, uint32_t limit)
 static void note_freed(void *context, const struct range_allocation *allocation, uint64_t bytes)
 {
     struct scene *scene = context;
-    assert_in_range(allocation->figures, 1, OPERATIONS);
+    assert_uint_in_range(allocation->figures, 1, OPERATIONS);
     assert_int_equal(allocation->position, allocation->figures);
     assert_true(bytes > 0 && bytes % PAGE == 0);
     scene->freed_bytes[allocation->figures] += bytes;

@@ -18,6 +18,7 @@
 #include "recorder/service/event_log.h"
 #include "recorder/sockets/peer_socket.h"
 #include "recorder/sockets/rendezvous.h"
+#include "uint_in_range.h"
 #include "util/clock.h"
 #include "util/pass_descriptor.h"
 
@@ -247,8 +248,8 @@ static void connections_are_parked_without_a_child(void **state)
         peer_sockets_expire(&sockets, now_ms + 60000);
     }
     assert_false(peer_sockets_are_full(&sockets));
-    assert_in_range(count_descriptors() - before - ENDING_CONNECTIONS, 1,
-                    PEER_SOCKETS_PARKED_AT_ONCE + 2 * PEER_SOCKETS_QUEUES_MAX);
+    assert_uint_in_range(count_descriptors() - before - ENDING_CONNECTIONS, 1,
+                         PEER_SOCKETS_PARKED_AT_ONCE + 2 * PEER_SOCKETS_QUEUES_MAX);
     for (unsigned i = 0; i < ENDING_CONNECTIONS; i++)
         assert_true(is_open(peers[i]));
     for (unsigned i = 0; i < PEER_SOCKETS_CHILDREN_MAX; i++)

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "client/sample/sampler.h"
+#include "uint_in_range.h"
 #include "wire/sampling.h"
 
 static struct sampler_rule rule_of(uint64_t interval_bytes)
@@ -171,7 +172,7 @@ static void counts_on_while_idle(void **state)
     assert_int_equal(thread.bytes_before + thread.bytes_loaded - thread.bytes_left, 400000100);
     assert_int_equal(thread.calls, 100001);
     /* One sample for each 64 KiB, give or take the allocation that crosses the limit. */
-    assert_in_range(ticks, 400000000 / (65536 + 4000), 400000000 / (65536 - 4000));
+    assert_uint_in_range(ticks, 400000000 / (65536 + 4000), 400000000 / (65536 - 4000));
 }
 
 /* --- intervals that change --- */
@@ -251,7 +252,7 @@ static void notices_a_shorter_interval(void **state)
         drawn_by = 1;
         samples += sampled;
     }
-    assert_in_range(noticed_bytes, 1, 1 << 19);
+    assert_uint_in_range(noticed_bytes, 1, 1 << 19);
     double wanted = (double)(calls * size) / 4096;
     assert_true(fabs(samples - wanted) < 5 * sqrt(wanted) + 512);
 }

@@ -16,6 +16,7 @@
 
 #include "recorder/attach/arch/processor.h"
 #include "recorder/attach/tracee.h"
+#include "uint_in_range.h"
 
 #define SIGRETURN UINT64_C(0x7f0012345678)
 #define WORDS 16u
@@ -43,7 +44,7 @@ long tracee_request(int request, pid_t tid, void *address, void *data)
 int tracee_write(const struct tracee *tracee, uint64_t address, const void *from, size_t bytes)
 {
     (void)tracee;
-    assert_in_range(address, BOTTOM, BOTTOM + sizeof(memory) - bytes);
+    assert_uint_in_range(address, BOTTOM, BOTTOM + sizeof(memory) - bytes);
     memcpy((uint8_t *)memory + (address - BOTTOM), from, bytes);
     writes++;
     return 0;

@@ -18,6 +18,7 @@
 #include "trace/proto_buffer.h"
 #include "trace/read/trace_reader.h"
 #include "trace_fixture.h"
+#include "uint_in_range.h"
 
 enum { EVENTS = 60000, ADDRESSES = 4096, PID = 4242, OTHER_PID = 4243 };
 
@@ -106,7 +107,7 @@ struct sums {
 
 static struct replayed *replay_slot(struct replayed *events, uint64_t sequence)
 {
-    assert_in_range(sequence, 1, 2 * EVENTS);
+    assert_uint_in_range(sequence, 1, 2 * EVENTS);
     assert_int_equal(events[sequence].kind, 0);
     return &events[sequence];
 }
@@ -141,8 +142,8 @@ static struct sums replay(const struct replayed *events)
     for (uint64_t i = 1; events[i].kind != 0; i++) {
         const struct replayed *event = &events[i];
         uint64_t index = (event->address - 0x7f0000000000) / 16;
-        assert_in_range(event->heap, 0, 1);
-        assert_in_range(index, 0, ADDRESSES - 1);
+        assert_uint_in_range(event->heap, 0, 1);
+        assert_uint_in_range(index, 0, ADDRESSES - 1);
         struct replayed *now = &live[event->heap][index], *last = &freed[event->heap][index];
         sums.events++;
         if (event->kind == 1) {

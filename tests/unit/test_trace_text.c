@@ -13,6 +13,7 @@
 #include "trace/text/text_number.h"
 #include "trace/text/text_print.h"
 #include "trace_fixture.h"
+#include "uint_in_range.h"
 
 static bool print(const void *bytes, size_t length, struct proto_buffer *text)
 {
@@ -361,7 +362,7 @@ static void well_formed_bytes_become_canonical(void **state)
         proto_buffer_free(&bytes);
         proto_buffer_free(&canonical);
     }
-    assert_in_range(printed, 1000, 4800); /* others have a group */
+    assert_uint_in_range(printed, 1000, 4800); /* others have a group */
     proto_buffer_free(&text);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "profile/compare/turnover.h"
+#include "uint_in_range.h"
 
 #define END_MS 20000u
 #define EACH 100.0 /* bytes of a block */
@@ -240,7 +241,7 @@ static void chance(void **state)
             allocate(&made, draw() * END_MS, -log(draw()) * mean, 1);
         wrong += measured(&made).kind == TURNOVER_GROWS;
     }
-    assert_in_range(wrong, 0, 20);
+    assert_uint_in_range(wrong, 0, 20);
 }
 
 static void sums(void **state)
