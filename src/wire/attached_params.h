@@ -19,7 +19,7 @@
 #include "wire/ring.h"
 
 #define ATTACHED_MAGIC UINT64_C(0x6864656863747461) /* "atchhehd" */
-#define ATTACHED_VERSION 9
+#define ATTACHED_VERSION 10
 
 /* Name of the mapping in /proc/PID/maps. */
 #define ATTACHED_MEMFD_NAME "heapprofd_client"
@@ -152,6 +152,7 @@ struct attached_params {
     uint64_t image, image_bytes; /* everything that the attacher mapped, except the ring and: */
     uint64_t annex, annex_bytes; /* trampolines of functions out of the image's reach; 0: none */
     uint64_t ring_bytes;         /* of address space */
+    uint64_t preloaded, preloaded_bytes; /* code and data of our dormant library; 0: it lacks it */
     /* Address of a word that is 1 in this process and 0 in a forked child: a child whose first
      * allocation comes before the client is set up must not use the parent's ring. */
     uint64_t marker;

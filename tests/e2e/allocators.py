@@ -127,7 +127,7 @@ def test_operators():
 
 ONLY_EXTENDED = """
 #include <stdio.h>
-#include <stddef.h>
+#include <stdlib.h>
 static char arena[1 << 24] __attribute__((aligned(4096)));
 static size_t used, unused;
 __attribute__((noipa)) void *mi_malloc_aligned(size_t size, size_t alignment)
@@ -139,22 +139,27 @@ __attribute__((noipa)) void *mi_malloc_aligned(size_t size, size_t alignment)
 }
 __attribute__((noipa)) void mi_free(void *block) { unused += block != NULL; }
 static __attribute__((noipa)) void *call_aligned(void) { void *block = mi_malloc_aligned(100, 64); return block; }
+static __attribute__((noipa)) void *call_shared(void) { void *block = malloc(300); return block; }
 int main(void)
 {
     for (int c; (c = getchar()) != EOF;) {
         for (int i = 0; c == 'c' && i < 1000; i++) {
-            void *block = call_aligned();
-            if (i % 2)
+            void *block = USED ? call_aligned() : NULL, *other = call_shared();
+            if (i % 2) {
                 mi_free(block);
+                free(other);
+            }
         }
-        if (c == 'c')
+        if (c == 'c' && USED)
             puts("truth: call_aligned 100000 1000 50000");
+        if (c == 'c')
+            puts("truth: call_shared 300000 1000 150000");
         if (c == '\\n') {
             puts("ok");
             fflush(stdout);
         }
     }
-    return unused == 0;
+    return USED && unused == 0;
 }
 """
 
@@ -217,15 +222,18 @@ def test_user_preload():
 
 
 def test_only_extended():
-    """An executable of whose allocator the linker has left two extended functions, as of Rust's mimalloc crate."""
+    """An executable of whose allocator the linker has left two extended functions, as of Rust's mimalloc crate: the C
+    library's malloc counts beside them, be they in use or not."""
     with tempfile.TemporaryDirectory() as directory:
         path, source = os.path.join(directory, "only_extended"), os.path.join(directory, "only_extended.c")
         with open(source, "w") as file:
             file.write(ONLY_EXTENDED)
-        built = run(["gcc", "-O1", "-g", "-fno-optimize-sibling-calls", "-o", path, source])
-        check(built.status == 0, f"gcc: {built.stderr!r}")
-        under_host("only extended", path)
-        by_attaching("only extended", path)
+        for form in "-pie", "-no-pie":
+            for used in 1, 0:
+                built = run(["gcc", "-O1", "-g", "-fno-optimize-sibling-calls", form, f"-DUSED={used}", "-o", path, source])
+                check(built.status == 0, f"gcc: {built.stderr!r}")
+                under_host(f"only extended, {form}, used: {used}", path)
+                by_attaching(f"only extended, {form}, used: {used}", path)
 
 
 def test_rust():

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recognize this library's code by the linker's marks of its start and end. */
+/* Recognize this library's code by the linker's marks of its start and end. An attached client
+ * knows the other library's from its parameters. */
 #include "client/sample/own_frames.h"
 
 #include <stddef.h>
+
+#ifdef HEAPPROFD_ATTACHED
+
+static inline bool is_own(uint64_t frame)
+{
+    return frame - heapprofd_attach_params.preloaded < heapprofd_attach_params.preloaded_bytes;
+}
+
+#else
 
 extern __attribute__((visibility("hidden"))) const char __ehdr_start[], etext[];
 
@@ -12,6 +22,8 @@ static inline bool is_own(uint64_t frame)
 {
     return frame - (uintptr_t)__ehdr_start < (uintptr_t)etext - (uintptr_t)__ehdr_start;
 }
+
+#endif
 
 void own_frames_remove(struct unwind_walk *walk, uint64_t *frames, uintptr_t *places)
 {

@@ -2,7 +2,8 @@
 /*
  * Frames of this library on the stacks of samples. A hook ends in a jump to the real function, so
  * stacks have such frames only while the library stands between the program and an allocator, as
- * between CPython and pymalloc (heaps/python_object.h).
+ * between CPython and pymalloc (heaps/python_object.h); and in an attached client those of the
+ * dormant library, a few of whose calls take a slower path.
  */
 #ifndef HEAPPROFD_CLIENT_SAMPLE_OWN_FRAMES_H
 #define HEAPPROFD_CLIENT_SAMPLE_OWN_FRAMES_H
@@ -12,12 +13,24 @@
 
 #include "client/system.h"
 #include "client/unwind/unwind.h"
+#ifdef HEAPPROFD_ATTACHED
+#include "client/attached.h"
+#endif
 
-#if defined(HEAPPROFD_ATTACHED) || defined(HEAPPROFD_NO_HOOKS)
+#if defined(HEAPPROFD_NO_HOOKS)
 
 static inline bool own_frames_expected(void)
 {
     return false;
+}
+
+static inline void own_frames_expect(void) {}
+
+#elif defined(HEAPPROFD_ATTACHED)
+
+static inline bool own_frames_expected(void)
+{
+    return heapprofd_attach_params.preloaded_bytes != 0;
 }
 
 static inline void own_frames_expect(void) {}

@@ -174,6 +174,7 @@ static int prepare(struct attempt *attempt)
     if (code < 0)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
+    outcome->allocator_is_shared = located->is_shared;
     if (attempt->options == NULL || attempt->options->wants_python)
         python_heap_locate(&attempt->python, &attempt->process, &attempt->tracee);
     outcome->python = attempt->python.state;
@@ -188,8 +189,7 @@ static int prepare(struct attempt *attempt)
     entries->image_end = entries->image + attempt->image.total;
     entries->room = entries->image + attempt->image.trampolines_start;
     attempt->params = image_params(&attempt->image);
-    if (attempt->options != NULL && attempt->options->wants_families)
-        attempt_place_annex(attempt);
+    attempt_place_annex(attempt);
     return make_trampolines(attempt);
 }
 
@@ -205,6 +205,19 @@ static void write_program(char path[ATTACHED_PROGRAM_BYTES], const struct proces
         file += length;
     if (strlen(file) < ATTACHED_PROGRAM_BYTES)
         strcpy(path, file);
+}
+
+/* Note where the dormant library is: its mappings follow each other. */
+static void note_preloaded(struct attached_params *params, const struct process *process)
+{
+    for (size_t i = 0; i < process->region_count; i++) {
+        const struct process_region *region = &process->regions[i];
+        if (!process_region_is(region, PROCESS_CLIENT_NAME))
+            continue;
+        if (params->preloaded == 0)
+            params->preloaded = region->start;
+        params->preloaded_bytes = region->end - params->preloaded;
+    }
 }
 
 static void fill_params(struct attempt *attempt)
@@ -233,6 +246,7 @@ static void fill_params(struct attempt *attempt)
     params->pthread_exit = located->pthread_exit;
     params->at_entry = options->moment == ATTACH_AT_ENTRY;
     params->heap_visit = located->heap_visit;
+    note_preloaded(params, &attempt->process);
     write_program(params->program, &attempt->process);
     name_all_functions(attempt);
     entries_list(&attempt->attach->entries, params);

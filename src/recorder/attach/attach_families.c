@@ -126,10 +126,16 @@ void attempt_place_annex(struct attempt *attempt)
     const struct located *located = &attempt->located;
     const struct attach *attach = attempt->attach;
     struct entries *entries = &attempt->attach->entries;
+    bool wants = attempt->options != NULL && attempt->options->wants_families;
     uint64_t address = attach->link_count > 0 ? attach->links[attach->link_count - 1].base : 0;
     for (unsigned i = 0; i < located->family_count && i < FAMILIES_MAX; i++) {
-        if (!entries_reach(entries, located->families[i].functions[0].address))
+        if (wants && !entries_reach(entries, located->families[i].functions[0].address))
             address = located->families[i].functions[0].address;
+    }
+    for (unsigned i = 0; i < ATTACHED_FUNCTIONS; i++) {
+        if (located->functions[i].address != 0 &&
+            !entries_reach(entries, located->functions[i].address))
+            address = located->functions[i].address;
     }
     if (address != 0 && !entries_reach(entries, address) && !attempt->has_no_annex)
         entries->annex = inject_find_near(&attempt->process, address, image_annex_bytes());

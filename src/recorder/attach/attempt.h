@@ -69,9 +69,9 @@ int attempt_stop_and_enter(struct attempt *attempt, int (*enter)(struct attempt 
 /* Note which libraries the process has, so that later ones are noticed. */
 int attempt_note_libraries(struct attempt *attempt);
 
-/* Choose the address of an annex, if functions are out of the image's reach: those of a family in
- * the executable, if the allocator is in a library; or those of libraries, if it is in the
- * executable. A place near them does not overlap the image, which is not. */
+/* Choose the address of an annex, if functions are out of the image's reach: those of the
+ * executable, if malloc is in a library; or those of libraries, if it is in the executable. A place
+ * near them does not overlap the image, which is not. */
 void attempt_place_annex(struct attempt *attempt);
 
 /* Make the trampolines of the located families. */

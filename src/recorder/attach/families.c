@@ -318,7 +318,7 @@ unsigned families_read(struct located_family families[FAMILIES_MAX], const struc
 
 void families_take(struct located *located, const struct located_family *families, unsigned count,
                    uint64_t base, struct remote_memory *memory,
-                   const struct remote_object *executable)
+                   const struct remote_object *executable, enum family_kind uncounted)
 {
     struct symbols symbols = {0};
     if (count > 0 && executable != NULL && !imports_mapper(memory, executable, &symbols))
@@ -326,7 +326,7 @@ void families_take(struct located *located, const struct located_family *familie
     symbols_free(&symbols);
     for (unsigned i = 0; i < count; i++) {
         struct located_family family = families[i];
-        bool is_known = false;
+        bool is_known = family.kind == uncounted;
         for (unsigned row = 0; row < FAMILY_FUNCTIONS; row++)
             family.functions[row].address += family.functions[row].address != 0 ? base : 0;
         for (unsigned j = 0; j < located->family_count && j < FAMILIES_MAX; j++)

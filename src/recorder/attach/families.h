@@ -21,11 +21,11 @@ unsigned families_read(struct located_family families[FAMILIES_MAX], const struc
                        const struct reader_function *keys, size_t key_count,
                        const char *const *names);
 
-/* Add these to `located`, unless they are there already. `executable`: as the loader lists it;
- * NULL: it is static. */
+/* Add these to `located`, unless they are there already or of the kind `uncounted`. `executable`:
+ * as the loader lists it; NULL: it is static. */
 void families_take(struct located *located, const struct located_family *families, unsigned count,
                    uint64_t base, struct remote_memory *memory,
-                   const struct remote_object *executable);
+                   const struct remote_object *executable, enum family_kind uncounted);
 
 /* Leave out the families whose functions have turned out to be those of the allocator itself. */
 void families_leave_located(struct located *located);

@@ -123,6 +123,7 @@ size_t function_names_list(char *text, const char **list, size_t *count)
     used = list_name(text, used, list, count, "", EXTENDED_HEAP_VISIT);
     used = list_name(text, used, list, count, "", FUNCTION_OF_JEMALLOCS_NEW);
     used = list_name(text, used, list, count, "", ALLOCATOR_RUSTS_DEFAULT);
+    used = list_name(text, used, list, count, "", FUNCTION_OF_PYTHON);
     used = list_name(text, used, list, count, "", "exit");
     used = list_name(text, used, list, count, "", "pthread_exit");
     return list_name(text, used, list, count, "", "_dl_find_object");

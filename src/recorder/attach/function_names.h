@@ -19,6 +19,9 @@ extern const char *const family_keys[FAMILY_KINDS];
 /* A part of jemalloc's operator new, of all versions that have one: handleOOM(size_t, bool). */
 #define FUNCTION_OF_JEMALLOCS_NEW "_ZL9handleOOMmb"
 
+/* A function of CPython, which its executable exports. */
+#define FUNCTION_OF_PYTHON "PyMem_GetAllocator"
+
 /* Return the library of an extended function; EXTENDED_LIBRARIES: it is another function. */
 enum extended_library function_library(int function);
 

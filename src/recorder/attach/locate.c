@@ -119,6 +119,7 @@ static bool locate_in_objects(struct located *located, struct remote_memory *mem
     take_exported(located, memory, allocator, with_cxx);
     take_extended(located, memory, objects, count);
     snprintf(located->allocator, sizeof(located->allocator), "%s", allocator->name);
+    located->is_shared = located->allocator[0] != 0;
     return true;
 }
 
@@ -309,8 +310,9 @@ struct extended_found {
     bool has_tokens;
 };
 
+/* `uncounted`: a library whose functions do not count. */
 static void find_extended(struct extended_found *found, const struct executable_symbols *symbols,
-                          uint64_t base)
+                          uint64_t base, enum extended_library uncounted)
 {
     *found = (struct extended_found){.is_only_rust = true};
     bool is_default_rust = has_symbol(symbols, ALLOCATOR_RUSTS_DEFAULT); /* it calls malloc */
@@ -323,6 +325,7 @@ static void find_extended(struct extended_found *found, const struct executable_
         for (size_t prefix = 0; prefix <= ALLOCATOR_PREFIXES; prefix++) {
             enum attached_function function = function_of_name(name, prefix);
             if (function < ATTACHED_EXTENDED || function == ATTACHED_FUNCTIONS ||
+                function_library(function) == uncounted ||
                 (is_default_rust && function_library(function) == EXTENDED_OF_RUST))
                 continue;
             take_function(&found->located, function, name, address, symbol->size);
@@ -336,38 +339,36 @@ static void find_extended(struct extended_found *found, const struct executable_
     }
 }
 
-static void forget_library(struct located *located)
+/*
+ * Add the executable's extended functions. They may stand beside a library's malloc: nothing shows
+ * which of both the program uses, or that it uses one only, so both count. (Rust's mimalloc crate
+ * calls nothing else, and what C code in the same program requests comes from the C library.) Only
+ * Rust's own functions often lead to that malloc. They are not needed then, unless the preloaded
+ * client waits (`at_hello`) because they lead elsewhere. Return whether the executable can
+ * allocate.
+ */
+static bool add_extended(struct located *located, const struct extended_found *found, bool has_own,
+                         bool at_hello)
 {
-    for (unsigned i = 0; i < ATTACHED_FUNCTIONS; i++)
-        if (!attached_is_of_libc(i))
-            located->functions[i] = (struct located_function){0};
-    located->allocator[0] = 0;
+    bool can_allocate = found->can_allocate || (found->has_tokens && has_own);
+    if (!can_allocate || (found->is_only_rust && located->is_shared && !has_own && !at_hello))
+        return false;
+    for (int i = ATTACHED_EXTENDED; i < ATTACHED_FUNCTIONS; i++) {
+        if (found->located.functions[i].address != 0)
+            located->functions[i] = found->located.functions[i];
+    }
+    if (found->located.heap_visit != 0)
+        located->heap_visit = found->located.heap_visit;
+    return true;
 }
 
-/*
- * Add the executable's extended functions. `has_own`: its malloc is located, too. A linker may have
- * left only the extended ones (Rust's mimalloc crate calls nothing else); they are preferred to
- * libc's malloc, and both may be too far apart for one client. Only Rust's own functions often lead
- * to libc's malloc. Return whether the executable can allocate.
- */
-static bool add_extended(struct located *located, const struct executable_symbols *symbols,
-                         uint64_t base, bool has_own)
+/* Return the library whose functions in the executable do not count. From 3.13 on CPython contains
+ * mimalloc. It takes objects from that only if told so, or without a GIL, and compilers copy its
+ * functions into their callers: the few calls that are left say nothing. EXTENDED_LIBRARIES: there
+ * is none. */
+static enum extended_library uncounted_library(const struct executable_symbols *symbols)
 {
-    struct extended_found found;
-    find_extended(&found, symbols, base);
-    bool has_library = located->functions[ATTACHED_MALLOC].address != 0 && !has_own;
-    bool can_allocate = found.can_allocate || (found.has_tokens && has_own);
-    if (!can_allocate || (found.is_only_rust && has_library))
-        return false;
-    if (has_library)
-        forget_library(located);
-    for (int i = ATTACHED_EXTENDED; i < ATTACHED_FUNCTIONS; i++) {
-        if (found.located.functions[i].address != 0)
-            located->functions[i] = found.located.functions[i];
-    }
-    if (found.located.heap_visit != 0)
-        located->heap_visit = found.located.heap_visit;
-    return true;
+    return has_symbol(symbols, FUNCTION_OF_PYTHON) ? EXTENDED_OF_MIMALLOC : EXTENDED_LIBRARIES;
 }
 
 static bool locate_in_executable(struct located *located, const struct process *process,
@@ -375,22 +376,28 @@ static bool locate_in_executable(struct located *located, const struct process *
                                  const struct remote_object *executable, bool has_malloc)
 {
     const struct executable_symbols *symbols = process->symbols;
+    struct extended_found extended;
     uint64_t base;
-    bool found = false;
+    bool found = false, at_hello = process->moment == ATTACH_AT_HELLO;
     if (symbols == NULL || !runs_same_program(symbols, &process->program) ||
         !remote_executable_base(process, memory, &base))
         return false;
-    families_take(located, symbols->families, symbols->family_count, base, memory, executable);
-    /* An allocator with a prefix is there because the program uses it: prefer it to libc's. */
-    for (size_t i = 0; !found && i < ALLOCATOR_PREFIXES; i++)
+    enum extended_library uncounted = uncounted_library(symbols);
+    families_take(located, symbols->families, symbols->family_count, base, memory, executable,
+                  uncounted == EXTENDED_OF_MIMALLOC ? FAMILY_MIMALLOC : FAMILY_KINDS);
+    /* jemalloc with a prefix is there because the program uses it: prefer it to libc's malloc.
+     * Those of the others are extended functions. */
+    for (size_t i = 0; !found && i < ALLOCATOR_JEMALLOC_PREFIXES; i++)
         found = take_with_prefix(located, symbols, base, i);
-    if (!found && !has_malloc)
+    /* At a hello, the program has a malloc of its own, exported or not. */
+    if (!found && (!has_malloc || (at_hello && located->is_shared)))
         found = take_with_prefix(located, symbols, base, ALLOCATOR_PREFIXES);
     if (!found && has_malloc)
         found = add_unexported(located, symbols, base);
     if (found)
         add_jemallocs_new(located, symbols, base);
-    return add_extended(located, symbols, base, found) || found;
+    find_extended(&extended, symbols, base, uncounted);
+    return add_extended(located, &extended, found, at_hello) || found;
 }
 
 /* --- the vdso, system calls, the stack --- */
@@ -552,13 +559,11 @@ int locate_functions(struct located *located, const struct process *process,
         count = leave_out_client(objects, count);
     bool found = locate_in_objects(located, &memory, objects, count);
     families_locate(located, &memory, objects, count);
-    /* The allocator in a library belongs to the preloaded client. */
-    if (process->moment == ATTACH_AT_HELLO && located->allocator[0] != 0) {
-        forget_library(located);
-        found = false;
-    }
-    if (locate_in_executable(located, process, &memory, count > 0 ? &objects[0] : NULL, found))
-        found = true;
+    bool in_executable =
+        locate_in_executable(located, process, &memory, count > 0 ? &objects[0] : NULL, found);
+    /* A library's allocator alone is the preloaded client's. */
+    bool is_clients = process->moment == ATTACH_AT_HELLO && located->is_shared;
+    found = in_executable || (found && !is_clients);
     free(objects);
     if (!found)
         return locate_refuse(process, count == 0, outcome, error);

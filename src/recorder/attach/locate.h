@@ -37,6 +37,7 @@ struct located {
     struct located_family families[FAMILIES_MAX];
     unsigned family_count; /* may be larger than FAMILIES_MAX */
     char allocator[64];    /* file name of the object that defines malloc */
+    bool is_shared;        /* that is a library, from which all libraries allocate */
     struct located_function functions[ATTACHED_FUNCTIONS];
     /* 0: not found */
     uint64_t dl_find_object, exit, pthread_exit, clock_gettime, stack_end, heap_visit;

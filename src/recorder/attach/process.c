@@ -184,8 +184,7 @@ static void find_headers_of_mapped(struct process *process)
     close(fd);
 }
 
-/* Return whether the last component of a region's path starts with `name`. */
-static bool region_is(const struct process_region *region, const char *name)
+bool process_region_is(const struct process_region *region, const char *name)
 {
     const char *slash = strrchr(region->path, '/');
     return slash != NULL && strncmp(slash + 1, name, strlen(name)) == 0;
@@ -196,7 +195,7 @@ static int check_regions(const struct process *process, struct attach_outcome *o
 {
     for (size_t i = 0; i < process->region_count; i++) {
         const struct process_region *region = &process->regions[i];
-        if (process->moment != ATTACH_AT_HELLO && region_is(region, PROCESS_CLIENT_NAME)) {
+        if (process->moment != ATTACH_AT_HELLO && process_region_is(region, PROCESS_CLIENT_NAME)) {
             process_refuse(outcome, ATTACH_HAS_CLIENT, -EALREADY);
             return error_set(error, -EALREADY,
                              "pid %d was started with heapprofd's library; it joins a session by "

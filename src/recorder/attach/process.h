@@ -47,4 +47,7 @@ void process_clear(struct process *process);
 /* Return the region that contains an address, or NULL. */
 const struct process_region *process_region_of(const struct process *process, uint64_t address);
 
+/* Return whether the last component of a region's path starts with `name`. */
+bool process_region_is(const struct process_region *region, const char *name);
+
 #endif

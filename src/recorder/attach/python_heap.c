@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "recorder/attach/arch/processor.h"
+#include "recorder/attach/function_names.h"
 #include "recorder/attach/inject.h"
 #include "recorder/attach/symbols_remote.h"
 #include "util/process_files.h"
@@ -70,7 +71,7 @@ static bool find_module(struct module *module, const struct process *process,
     size_t count = 0, i = 0;
     if (remote_objects(process, &memory, &objects, &count) < 0)
         count = 0;
-    while (i < count && !remote_symbol_find(&memory, &objects[i], "PyMem_GetAllocator", &symbol))
+    while (i < count && !remote_symbol_find(&memory, &objects[i], FUNCTION_OF_PYTHON, &symbol))
         i++;
     bool is_executable = count == 0 || (i < count && objects[i].name[0] == 0);
     bool found = false;

@@ -188,8 +188,8 @@ const char *diagnosis_of_python(enum attach_python python)
         return "the profiler did not find the interpreter when it attached (the program opened it "
                "later, or its library exports no symbols)";
     default:
-        return "no request has reached CPython's own allocator (PYTHONMALLOC=malloc, or one that "
-               "the program has set)";
+        return "no request has reached CPython's own allocator (PYTHONMALLOC=malloc or mimalloc, "
+               "or one that the program has set)";
     }
 }
 

@@ -70,6 +70,14 @@ static void note_rust(struct own_functions *own, const char *name, bool is_defin
                                allocator_name_allocates(plain);
 }
 
+static void forget_mimalloc(struct own_functions *own)
+{
+    for (size_t i = 0; i < ALLOCATOR_PREFIXES; i++) {
+        if (strcmp(allocator_prefixes[i], "mi_") == 0)
+            own->malloc[i] = own->free[i] = PROGRAM_SYMBOLS_NONE;
+    }
+}
+
 static void name_allocator(const struct own_functions *own, struct program_file *program)
 {
     for (size_t i = 0; i <= ALLOCATOR_PREFIXES && program->allocator[0] == 0; i++) {
@@ -119,6 +127,7 @@ static void note_python(struct program_file *program, const char *name, unsigned
 struct parsing {
     struct program_file *program;
     struct own_functions own;
+    bool has_python;
     uint64_t python_version; /* address of Py_Version; 0: not there */
 };
 
@@ -140,6 +149,7 @@ static void take_symbol(void *context, const char *name, const GElf_Sym *symbol,
     }
     if (is_defined && strcmp(name, "Py_Version") == 0)
         parsing->python_version = symbol->st_value;
+    parsing->has_python |= is_defined && strcmp(name, "_PyRuntime") == 0;
     if (GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
         return;
     name = allocator_name_demangle(name);
@@ -288,6 +298,9 @@ int program_file_parse(int fd, int debug_fd, struct program_file *program)
     struct symbol_tables tables = symbol_tables_read(elf, debug_fd, take_symbol, &parsing);
     program->has_all_functions = tables.is_whole;
     program->debug_file = tables.debug_file;
+    /* From 3.13 on CPython contains a mimalloc. If it uses that at all, it is for objects. */
+    if (parsing.has_python)
+        forget_mimalloc(&parsing.own);
     name_allocator(&parsing.own, program);
     if (parsing.python_version != 0)
         read_python_version(fd, elf, parsing.python_version, program);

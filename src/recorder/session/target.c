@@ -418,7 +418,7 @@ static void renew_image(struct target *target)
 
 /* Note what attaching does not see: libraries allocate from another allocator if the program does
  * not export its own, and rustc puts calls of a global allocator inline. */
-static void note_unexported_allocator(struct target *target)
+static void note_unexported_allocator(struct target *target, bool libraries_are_seen)
 {
     struct program program;
     struct main_program main;
@@ -436,7 +436,7 @@ static void note_unexported_allocator(struct target *target)
         return;
     }
     if (program.file.allocator[0] == 0 || program.file.allocator_is_exported ||
-        !program.file.has_interpreter)
+        !program.file.has_interpreter || libraries_are_seen)
         return;
     snprintf(target->unseen_allocator, sizeof(target->unseen_allocator), "malloc of libraries");
     snprintf(target->unseen_reason, sizeof(target->unseen_reason),
@@ -483,7 +483,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     target->calls_cut = outcome.calls_cut;
     target->python = outcome.python;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
-    note_unexported_allocator(target);
+    note_unexported_allocator(target, outcome.allocator_is_shared);
     target_note_unseen_family(target, outcome.unseen_family, "");
     if (outcome.functions_refused > 0)
         snprintf(target->attach_remark, sizeof(target->attach_remark),
