@@ -18,6 +18,7 @@ from python_frames import check_certain, directory, report
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "ruby_stacks.rb")
 TRACECONV = os.path.join(BUILD, "traceconv")
+SUPPORTED = ("3.1.", "3.3.", "3.4.")
 BYTES_TAIL = 1  # a string's terminating zero
 BYTES_LEAST = 100_000  # of a noted allocation; Ruby's own are smaller
 
@@ -25,8 +26,9 @@ BYTES_LEAST = 100_000  # of a noted allocation; Ruby's own are smaller
 def need_ruby():
     need("ruby")
     version = run(["ruby", "-e", "print RUBY_VERSION"]).stdout.decode()
-    if not version.startswith("3.1."):
+    if not version.startswith(SUPPORTED):
         skip(f"Ruby {version} has no support")
+    return version
 
 
 def ruby_frames(callsite):
@@ -51,7 +53,7 @@ def loops(heap):
 
 def test_own_stacks():
     """Ruby's own stacks: methods, blocks, callbacks from C, exceptions, threads, fibers, required files."""
-    need_ruby()
+    version = need_ruby()
     with directory() as path:
         notes, output = os.path.join(path, "notes"), os.path.join(path, "o")
         bare = run(["ruby", PROGRAM, notes])
@@ -71,7 +73,8 @@ def test_own_stacks():
         table = run([TOOL, "report", "--focus", "^probe$", output]).stdout.decode()
         check("probe ruby_stacks.rb" in table and "@ libruby" not in table, f"libruby in {table!r}")
         check(loops(heap) == 0, f"{loops(heap)} loops without --native")
-        check(loops(native) > 90, f"{loops(native)} loops with --native")
+        # From 3.3 on libruby exports no loop, so it has a name only if there are debug symbols.
+        check(loops(native) > 90 or not version.startswith("3.1."), f"{loops(native)} loops with --native")
 
 
 def test_generated_code():
@@ -193,9 +196,10 @@ def test_attached():
 
 def test_doctor():
     """doctor says whether stacks will have Ruby's functions."""
-    need_ruby()
+    version = need_ruby()
     outcome = run([TOOL, "doctor", "--", "ruby", "-v"])
-    check(outcome.status == 0 and b"interpreter: Ruby 3.1; stacks have the functions of Ruby" in outcome.stdout, f"{outcome.stdout.decode()}")
+    wanted = f"interpreter: Ruby {version[:3]}; stacks have the functions of Ruby".encode()
+    check(outcome.status == 0 and wanted in outcome.stdout, f"{outcome.stdout.decode()}")
 
 
 LONG_PATH = """

@@ -8,6 +8,12 @@
 #include "client/interp/ruby_layout.h"
 #include "client/interp/ruby_lines.h"
 
+static const struct ruby_layout layout = {
+    .body_entries = 15,
+    .body_entry_count = 17,
+    .body_index = 18,
+};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Where the input is in the process's memory: aligned, and far from 0 and from overflow. */
@@ -35,16 +41,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(&pc, data + sizeof(body), sizeof(pc));
     memory = data;
     memory_bytes = size;
-    if (ruby_lines_find(false, body, pc, &line) && line > INT32_MAX)
+    if (ruby_lines_find(&layout, false, body, pc, &line) && line > INT32_MAX)
         abort();
     /* Addresses into the input, which random bytes seldom are. */
     body[RUBY_BODY_CODE] = BASE;
-    body[RUBY_BODY_INDEX] = BASE + body[RUBY_BODY_INDEX] % (size + 1);
-    body[RUBY_BODY_ENTRIES] = BASE + body[RUBY_BODY_ENTRIES] % (size + 1);
-    body[RUBY_BODY_INDEX] &= ~UINT64_C(7);
+    body[layout.body_index] = BASE + body[layout.body_index] % (size + 1);
+    body[layout.body_entries] = BASE + body[layout.body_entries] % (size + 1);
+    body[layout.body_index] &= ~UINT64_C(7);
     pc = BASE + (pc & 0xfff8);
     body[RUBY_BODY_SIZE] |= UINT64_C(1) << 44;
-    if (ruby_lines_find(false, body, pc, &line) && line > INT32_MAX)
+    if (ruby_lines_find(&layout, false, body, pc, &line) && line > INT32_MAX)
         abort();
     return 0;
 }

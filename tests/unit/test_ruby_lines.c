@@ -19,6 +19,12 @@
 #define CODE UINT64_C(0x10000000) /* address of the instructions, which nobody reads */
 #define ENTRIES_MAX 2000u
 
+static const struct ruby_layout layout = {
+    .body_entries = 15,
+    .body_entry_count = 17,
+    .body_index = 18,
+};
+
 struct made {
     uint64_t body[RUBY_BODY_WORDS];
     uint64_t *index;
@@ -87,17 +93,17 @@ static void make(struct made *made, uint32_t size, uint32_t step)
     }
     made->body[RUBY_BODY_SIZE] = (uint64_t)size << 32;
     made->body[RUBY_BODY_CODE] = CODE;
-    made->body[RUBY_BODY_ENTRIES] = (uintptr_t)made->entries;
-    made->body[RUBY_BODY_ENTRY_COUNT] = made->count | UINT64_C(0xffffffff00000000);
-    made->body[RUBY_BODY_INDEX] = (uintptr_t)made->index;
+    made->body[layout.body_entries] = (uintptr_t)made->entries;
+    made->body[layout.body_entry_count] = made->count | UINT64_C(0xffffffff00000000);
+    made->body[layout.body_index] = (uintptr_t)made->index;
     readable = made;
 }
 
 static bool find(const struct made *made, uint64_t word, uint64_t *line)
 {
     uint64_t copied, direct;
-    bool found = ruby_lines_find(false, made->body, CODE + word * 8, &copied);
-    assert_int_equal(found, ruby_lines_find(true, made->body, CODE + word * 8, &direct));
+    bool found = ruby_lines_find(&layout, false, made->body, CODE + word * 8, &copied);
+    assert_int_equal(found, ruby_lines_find(&layout, true, made->body, CODE + word * 8, &direct));
     assert_true(!found || copied == direct);
     *line = copied;
     return found;
@@ -131,7 +137,7 @@ static void test_no_line(void **state)
     set_line(&made, 0, -7);
     assert_true(find(&made, 0, &line));
     assert_int_equal(line, 0);
-    made.body[RUBY_BODY_ENTRY_COUNT] = 0;
+    made.body[layout.body_entry_count] = 0;
     assert_true(find(&made, 30, &line));
     assert_int_equal(line, 0);
     free(made.index);
@@ -144,16 +150,16 @@ static void test_contradictions(void **state)
     (void)state;
     make(&made, 600, 5);
     assert_false(find(&made, 601, &line)); /* after the end */
-    assert_false(ruby_lines_find(false, made.body, CODE - 8, &line));
-    assert_false(ruby_lines_find(false, made.body, CODE + 4, &line));
+    assert_false(ruby_lines_find(&layout, false, made.body, CODE - 8, &line));
+    assert_false(ruby_lines_find(&layout, false, made.body, CODE + 4, &line));
     made.index[0] = 0; /* no entry begins there */
     assert_false(find(&made, 3, &line));
-    made.body[RUBY_BODY_ENTRY_COUNT] = 20; /* less than the index has */
+    made.body[layout.body_entry_count] = 20; /* less than the index has */
     assert_false(find(&made, 600, &line));
-    made.body[RUBY_BODY_ENTRY_COUNT] = made.count;
-    made.body[RUBY_BODY_INDEX] += 4;
+    made.body[layout.body_entry_count] = made.count;
+    made.body[layout.body_index] += 4;
     assert_false(find(&made, 3, &line));
-    made.body[RUBY_BODY_INDEX] = 0x1000;
+    made.body[layout.body_index] = 0x1000;
     assert_false(find(&made, 600, &line));
     free(made.index);
 }

@@ -46,9 +46,11 @@ struct interpreter_item {
 
 struct interpreter_stack {
     unsigned count;
-    bool cut;            /* there are more frames further out */
-    bool direct;         /* the interpreter's memory cannot vanish, and is read directly */
-    uintptr_t low, high; /* the walk's part of the thread's stack */
+    bool cut;               /* there are more frames further out */
+    bool direct;            /* the interpreter's memory cannot vanish, and is read directly */
+    uintptr_t low, high;    /* the walk's part of the thread's stack */
+    const uint64_t *frames; /* the walk's, innermost first */
+    unsigned frame_count;
     struct interpreter_item items[INTERPRETER_ITEMS_MAX];
     void *notes; /* INTERPRETER_NOTES_BYTES, at first zeros; NULL: no memory */
 };
@@ -65,7 +67,10 @@ struct interpreter {
     uint32_t generation;
     const struct interpreter_language *language;
     const struct module *module;
-    uintptr_t loop_start, loop_end; /* the loop's code, or its main part */
+    /* The loop's code. Empty: it is not known yet, because it has no symbol. */
+    uintptr_t loop_start, loop_end;
+    /* The part of it that the compiler has moved away, as rare. Empty: none was seen on a stack. */
+    uintptr_t part_start, part_end;
     /* Code that only the loop calls, and that executes the functions in its place. Empty: it is not
      * known, or the loop itself does. */
     uintptr_t core_start, core_end;
@@ -93,6 +98,11 @@ struct interpreter_language {
 
 /* Read the dynamic symbols of a module with a frame on the stack. Return false if it has none. */
 bool interpreter_open(const struct module *module, struct elf_tables *tables);
+
+/* Find the range of the function, or of the part of one, that contains the address, by the module's
+ * unwind table. Return false if the module does not contain it, or the table has no such range. */
+bool interpreter_function_at(const struct module *module, uintptr_t address, uintptr_t *start,
+                             uintptr_t *end);
 
 /* Return a pointer to the bytes at `from`: if `direct`, themselves, or else a copy of them in
  * `room`. NULL: they cannot be read. */

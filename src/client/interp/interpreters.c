@@ -8,6 +8,7 @@
 #include "client/arch/unwind.h"
 #include "client/sample/ring_writer.h"
 #include "client/system.h"
+#include "client/unwind/cfi.h"
 #include "wire/barrier.h"
 
 #define FOUND_MAX 8u
@@ -19,6 +20,9 @@
 
 /* A native stack frame is smaller than this. A larger distance is that of two stacks. */
 #define STACK_FRAME_BYTES_MAX (1u << 20)
+
+/* What is left of a loop that was moved away has up to 2,400 bytes, a whole one 57,000. */
+#define LOOP_REST_BYTES_MAX 16384u
 
 #define HASH_STEP UINT64_C(0xd1342543de82ef95)
 
@@ -74,6 +78,23 @@ bool interpreter_open(const struct module *module, struct elf_tables *tables)
                    tables->gnu_hash != 0;
     }
     return false;
+}
+
+bool interpreter_function_at(const struct module *module, uintptr_t address, uintptr_t *start,
+                             uintptr_t *end)
+{
+    const struct cfi_source source = {
+        .low = module->cfi_low,
+        .high = module->cfi_high,
+        .eh_frame_hdr = (uintptr_t)module->eh_frame_hdr,
+    };
+    struct cfi_row row;
+    if (module->eh_frame_hdr == NULL || address < module->start || address >= module->end ||
+        cfi_find_row(&source, address, NULL, &row) != CFI_FOUND)
+        return false;
+    *start = row.start;
+    *end = row.end;
+    return true;
 }
 
 const uint8_t *interpreter_view(bool direct, uintptr_t from, void *room, size_t bytes)
@@ -167,28 +188,48 @@ static struct interpreter *interpreter_of(const struct unwind_walk *walk, const 
 
 /* --- merging --- */
 
+struct range {
+    uintptr_t start, end;
+};
+
 struct merging {
     struct interpreter_merge *merge;
     const struct interpreter *interpreter;
+    struct range loop, part, core; /* of the interpreter's code */
     const uint64_t *frames;
     unsigned frame_count, next; /* the walk's frames, and the first that is not merged yet */
     unsigned loops;             /* number of those merged that are in the loop and have no group */
     uint64_t hash;
 };
 
-static bool is_in_loop(const struct merging *merging, unsigned frame)
+/* Take the ranges as far as they are known now: other threads find some, too. */
+static void take_ranges(struct merging *merging)
 {
     const struct interpreter *interpreter = merging->interpreter;
-    return merging->frames[frame] - interpreter->loop_start <
-           interpreter->loop_end - interpreter->loop_start;
+    merging->loop.end = load_acquire(&interpreter->loop_end);
+    merging->loop.start = load_relaxed(&interpreter->loop_start);
+    merging->part.end = load_acquire(&interpreter->part_end);
+    merging->part.start = load_relaxed(&interpreter->part_start);
+    merging->core.end = load_acquire(&interpreter->core_end);
+    merging->core.start = load_relaxed(&interpreter->core_start);
+}
+
+static inline bool is_in(struct range range, uint64_t frame)
+{
+    return frame - range.start < range.end - range.start;
+}
+
+static bool is_in_loop(const struct merging *merging, unsigned frame)
+{
+    return is_in(merging->loop, merging->frames[frame]) ||
+           is_in(merging->part, merging->frames[frame]);
 }
 
 /* Return whether a frame is of the code that executes functions in the place of the loop, which
  * called it. */
 static bool is_core(const struct merging *merging, unsigned frame)
 {
-    return merging->frames[frame] >= load_acquire(&merging->interpreter->core_start) &&
-           merging->frames[frame] < load_acquire(&merging->interpreter->core_end);
+    return is_in(merging->core, merging->frames[frame]);
 }
 
 /* Return the walk's frame that executes the group, or frame_count. */
@@ -220,13 +261,11 @@ static unsigned start_of_loop(const struct merging *merging, unsigned loop)
 /* Append native frames up to `end`. */
 static void merge_native(struct merging *merging, unsigned end)
 {
-    uintptr_t start = merging->interpreter->loop_start;
-    uintptr_t bytes = merging->interpreter->loop_end - start;
     unsigned first = merging->next, loops = 0;
     const uint64_t *frames = merging->frames;
     uint64_t *to = merging->merge->frames + merging->merge->count;
     for (unsigned i = first; i < end; i++) {
-        loops += frames[i] - start < bytes;
+        loops += is_in_loop(merging, i);
         *to++ = frames[i];
     }
     if (end > first) {
@@ -308,6 +347,30 @@ static bool merge_all(struct merging *merging, struct unwind_walk *walk)
     return !ordered || merging->loops == 0;
 }
 
+/*
+ * Find the part of the loop that the compiler has moved away: of gcc 16's CPython nearly all of it.
+ * It has no dynamic symbol. A frame is in it, or in the loop, if its caller calls the loop. A few
+ * callers do so by a pointer; the first other one on a stack leads to the part.
+ */
+static void find_part(struct interpreter *interpreter, const uint64_t *frames, unsigned count)
+{
+    const struct module *module = interpreter->module;
+    uintptr_t loop = load_relaxed(&interpreter->loop_start), start, end;
+    if (load_acquire(&interpreter->part_end) != 0 || loop == 0 || module->eh_frame_hdr == NULL ||
+        load_relaxed(&interpreter->loop_end) - loop > LOOP_REST_BYTES_MAX)
+        return;
+    for (unsigned i = 0; i + 1 < count; i++) {
+        uint64_t frame = frames[i], caller = frames[i + 1];
+        if (frame - loop < load_relaxed(&interpreter->loop_end) - loop ||
+            caller - module->start >= module->end - module->start || arch_called(caller) != loop ||
+            !interpreter_function_at(module, frame, &start, &end))
+            continue;
+        store_relaxed(&interpreter->part_start, start);
+        store_release(&interpreter->part_end, end);
+        return;
+    }
+}
+
 static bool has_loop(const struct merging *merging, const struct unwind_walk *walk)
 {
     for (unsigned i = 0; i < walk->proven; i++) {
@@ -330,7 +393,9 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
         .frames = frames,
         .frame_count = walk->count,
     };
-    if (interpreter->language->read_in_loop && !has_loop(&merging, walk))
+    find_part(interpreter, frames, walk->proven);
+    take_ranges(&merging);
+    if (interpreter->language->read_in_loop && merging.loop.end != 0 && !has_loop(&merging, walk))
         return;
     merge->count = 0;
     merge->stack.count = 0;
@@ -338,9 +403,12 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
     merge->stack.notes = notes_of(merge);
     merge->stack.low = merge->places[0] & ~UNWIND_PLACE_GUESSED;
     merge->stack.high = merge->places[walk->count] & ~UNWIND_PLACE_GUESSED;
+    merge->stack.frames = frames;
+    merge->stack.frame_count = walk->proven;
     enum interpreter_result result = INTERPRETER_UNCERTAIN;
     if (walk->stop != UNWIND_FOR_DAEMON && !walk->signalled)
         result = interpreter->language->read(interpreter, &merge->stack);
+    take_ranges(&merging);
     if (result == INTERPRETER_READ && merge_all(&merging, walk)) {
         if (merging.hash == 0)
             return;
@@ -350,7 +418,9 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
         return;
     }
     merge_native(&merging, merging.frame_count);
-    if (merging.loops > 0 || merge->stack.count > 0)
+    /* A loop that is not known may be on any stack. */
+    bool may_have_loop = merging.loop.end == 0 && result == INTERPRETER_UNSUPPORTED;
+    if (merging.loops > 0 || merge->stack.count > 0 || may_have_loop)
         add_relaxed(
             &client.control->lost[result == INTERPRETER_UNSUPPORTED ? RING_LOST_INTERPRETER_UNKNOWN
                                                                     : RING_LOST_INTERPRETER_STATE],

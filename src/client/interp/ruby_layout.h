@@ -1,9 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where Ruby 3.1 keeps what the client reads, on 64-bit machines: offsets in bytes. */
+/* Where Ruby keeps what the client reads, on 64-bit machines: by version what differs. */
 #ifndef HEAPPROFD_CLIENT_INTERP_RUBY_LAYOUT_H
 #define HEAPPROFD_CLIENT_INTERP_RUBY_LAYOUT_H
 
-#define RUBY_VERSION "3.1."
+#include <stdint.h>
+
+struct ruby_layout {
+    char version[5]; /* how ruby_version begins */
+
+    /* A thread: offsets in bytes. */
+    uint16_t thread_context;
+    uint16_t thread_native;   /* what has its id; 0: the thread itself */
+    uint16_t thread_id;       /* pthread_self() */
+    uint16_t thread_blocking; /* not 0: in a function that runs without the global lock */
+
+    uint8_t frame_words;    /* of a frame */
+    uint8_t string_content; /* the word where an embedded string begins */
+
+    /* What a code object points to: words. */
+    uint8_t body_entries;     /* for ranges of code, in order */
+    uint8_t body_entry_count; /* lower half */
+    uint8_t body_index;
+    uint8_t first_line_shift;
+};
 
 /* An execution context: of a thread, or of a fiber. */
 enum {
@@ -11,19 +30,14 @@ enum {
     RUBY_CONTEXT_THREAD = 48,
 };
 
-/* A thread. */
-enum {
-    RUBY_THREAD_VM = 32, /* words: virtual machine, execution context */
-    RUBY_THREAD_ID = 80,
-    RUBY_THREAD_BLOCKING = 168, /* not 0: in a function that runs without the global lock */
-};
+#define RUBY_THREAD_VM 32u
 
 /* A frame: words. The innermost frame has the lowest address. */
 enum {
     RUBY_FRAME_PC = 0,
     RUBY_FRAME_CODE = 2,
     RUBY_FRAME_ENVIRONMENT = 4, /* address of the flags */
-    RUBY_FRAME_WORDS = 8,
+    RUBY_FRAME_WORDS = 5,       /* that are read */
 };
 
 enum {
@@ -49,8 +63,8 @@ enum {
 /* Objects: words. */
 enum {
     RUBY_OBJECT_FLAGS = 0,
-    RUBY_OBJECT_DATA = 2, /* embedded contents, or: */
-    RUBY_STRING_LENGTH = 2,
+    RUBY_ARRAY_CONTENT = 2, /* if it is embedded */
+    RUBY_STRING_LENGTH = 2, /* in 3.1 not of an embedded one */
     RUBY_STRING_BYTES = 3,
     RUBY_ARRAY_ITEMS = 4,
     RUBY_OBJECT_WORDS = 5,
@@ -63,11 +77,8 @@ enum {
     RUBY_BODY_CODE = 1,
     RUBY_BODY_PATH = 8, /* a string, or an array whose first item is one */
     RUBY_BODY_LABEL = 10,
-    RUBY_BODY_FIRST_LINE = 11,  /* shifted by 1 */
-    RUBY_BODY_ENTRIES = 15,     /* for ranges of code, in order */
-    RUBY_BODY_ENTRY_COUNT = 17, /* lower half */
-    RUBY_BODY_INDEX = 18,
-    RUBY_BODY_WORDS = 19,
+    RUBY_BODY_FIRST_LINE = 11, /* lower half */
+    RUBY_BODY_WORDS = 19,      /* that are read */
 };
 
 /* The line is in an entry's first 4 bytes. */

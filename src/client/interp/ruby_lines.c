@@ -34,10 +34,11 @@ static bool count_entries(bool direct, uintptr_t index, uint64_t position, uint6
     return true;
 }
 
-bool ruby_lines_find(bool direct, const uint64_t *body, uintptr_t pc, uint64_t *line)
+bool ruby_lines_find(const struct ruby_layout *layout, bool direct, const uint64_t *body,
+                     uintptr_t pc, uint64_t *line)
 {
     uint64_t position = (pc - body[RUBY_BODY_CODE]) / sizeof(uint64_t);
-    uint64_t entries = body[RUBY_BODY_ENTRY_COUNT] & UINT32_MAX, number = 1;
+    uint64_t entries = body[layout->body_entry_count] & UINT32_MAX, number = 1;
     if (pc % sizeof(uint64_t) != 0 || pc < body[RUBY_BODY_CODE] ||
         position > body[RUBY_BODY_SIZE] >> 32)
         return false;
@@ -45,13 +46,13 @@ bool ruby_lines_find(bool direct, const uint64_t *body, uintptr_t pc, uint64_t *
     *line = 0;
     if (entries == 0)
         return true;
-    if (entries > 1 && !count_entries(direct, body[RUBY_BODY_INDEX], position, &number))
+    if (entries > 1 && !count_entries(direct, body[layout->body_index], position, &number))
         return false;
     if (number == 0 || number > entries)
         return false;
     int32_t room;
     const uint8_t *view = interpreter_view(
-        direct, body[RUBY_BODY_ENTRIES] + (number - 1) * RUBY_ENTRY_BYTES, &room, sizeof(room));
+        direct, body[layout->body_entries] + (number - 1) * RUBY_ENTRY_BYTES, &room, sizeof(room));
     if (view == NULL)
         return false;
     memcpy(&room, view, sizeof(room));

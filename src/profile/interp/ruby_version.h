@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The version of Ruby whose functions are shown in stacks, and whether they are on this processor
- * (client/interp/ruby_layout.h). */
+/* The versions of Ruby whose functions are shown in stacks, and whether they are on this processor
+ * (client/interp/ruby.c). */
 #ifndef HEAPPROFD_PROFILE_INTERP_RUBY_VERSION_H
 #define HEAPPROFD_PROFILE_INTERP_RUBY_VERSION_H
 
+#include <stdbool.h>
+
+#define RUBY_VERSIONS "3.1, 3.3 and 3.4 on x86-64"
+
+static inline bool ruby_version_is_shown(unsigned major, unsigned minor)
+{
 #ifdef __x86_64__
-#define RUBY_IS_SHOWN true
+    return major == 3 && (minor == 1 || minor == 3 || minor == 4);
 #else
-#define RUBY_IS_SHOWN false
+    (void)major;
+    (void)minor;
+    return false;
 #endif
-#define RUBY_MAJOR 3u
-#define RUBY_MINOR 1u
+}
 
 #endif

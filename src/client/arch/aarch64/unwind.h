@@ -10,10 +10,10 @@
 #define ARCH_HAS_LINK_REGISTER 1
 
 /*
- * The signal trampoline, at the sp of the handler's caller: siginfo, ucontext, whose general context
- * has x0 to x30, sp and pc. Above them is a frame record with the interrupted x29 and x30. The
- * kernel's trampoline has no CFI (from Linux 5.8; before, it leads to the interrupted function's
- * caller), and it stays these two instructions: mov x8, #139 (rt_sigreturn); svc #0.
+ * The signal trampoline, at the sp of the handler's caller: siginfo, ucontext, whose general
+ * context has x0 to x30, sp and pc. Above them is a frame record with the interrupted x29 and x30.
+ * The kernel's trampoline has no CFI (from Linux 5.8; before, it leads to the interrupted
+ * function's caller), and it stays these two instructions: mov x8, #139 (rt_sigreturn); svc #0.
  */
 #define ARCH_SIGNAL_REGISTERS 312u
 #define ARCH_SIGNAL_FRAME_BYTES 4096u /* at least, from sp to the frame record */
@@ -21,6 +21,14 @@
 
 /* Distance from an address inside a call to its return address. */
 #define ARCH_CALL_BYTES 4u
+
+/* Return the function that the instruction at a frame's address calls directly; 0: it does not. */
+static inline uintptr_t arch_called(uint64_t frame)
+{
+    uint32_t instruction = *(const uint32_t *)frame;
+    int32_t distance = (int32_t)(instruction << 6) >> 4;
+    return instruction >> 26 == 0x25 ? frame + (uintptr_t)(intptr_t)distance : 0;
+}
 
 /* Number of bits of a user address. */
 #define ARCH_ADDRESS_BITS 48
@@ -39,6 +47,14 @@ static inline uintptr_t arch_thread_pointer(void)
 static inline uintptr_t arch_thread_blocks(void)
 {
     return *(const volatile uintptr_t *)arch_thread_pointer();
+}
+
+/* Variables are read through descriptors, whose words are the loader's own. */
+#define ARCH_READER_BYTES 0u
+static inline uintptr_t arch_thread_local_of(uintptr_t function)
+{
+    (void)function;
+    return 0;
 }
 
 /* Strip the authentication bits from a return address: xpaclri, which is a nop on

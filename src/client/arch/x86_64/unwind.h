@@ -12,6 +12,15 @@
 /* Distance from an address inside a call to its return address. */
 #define ARCH_CALL_BYTES 1u
 
+/* Return the function that the instruction at a frame's address calls directly; 0: it does not. */
+static inline uintptr_t arch_called(uint64_t frame)
+{
+    const uint8_t *end = (const uint8_t *)(frame + ARCH_CALL_BYTES);
+    int32_t distance;
+    __builtin_memcpy(&distance, end - sizeof(distance), sizeof(distance));
+    return end[-5] == 0xe8 ? (uintptr_t)end + (uintptr_t)(intptr_t)distance : 0;
+}
+
 /* Number of bits of a user address. */
 #define ARCH_ADDRESS_BITS 47
 
@@ -31,6 +40,24 @@ static inline uintptr_t arch_thread_blocks(void)
     uintptr_t blocks;
     __asm__ volatile("mov %%fs:8, %0" : "=r"(blocks));
     return blocks;
+}
+
+/* Return where the two words of a thread-local variable are, its module and its offset, from the
+ * function that begins by reading it: the psABI fixes the bytes of a call of __tls_get_addr(). 0:
+ * the function does not. It has at least this many bytes. */
+#define ARCH_READER_BYTES 32u
+static inline uintptr_t arch_thread_local_of(uintptr_t function)
+{
+    const uint8_t *code = (const uint8_t *)function;
+    for (unsigned i = 0; i + 12 <= ARCH_READER_BYTES; i++) {
+        int32_t distance;
+        if (__builtin_memcmp(code + i, "\x66\x48\x8d\x3d", 4) != 0 ||
+            __builtin_memcmp(code + i + 8, "\x66\x66\x48\xe8", 4) != 0)
+            continue;
+        __builtin_memcpy(&distance, code + i + 4, sizeof(distance));
+        return function + i + 8 + (uintptr_t)(intptr_t)distance;
+    }
+    return 0;
 }
 
 /* Return addresses have no authentication bits. */

@@ -83,17 +83,14 @@ static void check_language(const struct doctor *doctor, const struct program *pr
                    "interpreter: CPython of another version than 3.%u to 3.%u; stacks have the "
                    "interpreter's own functions instead of those of Python",
                    PYTHON_MINOR_FIRST, PYTHON_MINOR_LAST);
-    bool is_shown =
-        RUBY_IS_SHOWN && file->ruby_major == RUBY_MAJOR && file->ruby_minor == RUBY_MINOR;
-    if (file->is_ruby && is_shown)
+    if (file->is_ruby && ruby_version_is_shown(file->ruby_major, file->ruby_minor))
         doctor_say(doctor, DOCTOR_FINE,
                    "interpreter: Ruby %u.%u; stacks have the functions of Ruby, with file and line",
-                   RUBY_MAJOR, RUBY_MINOR);
+                   file->ruby_major, file->ruby_minor);
     else if (file->is_ruby)
         doctor_say(doctor, DOCTOR_LACKING,
-                   "interpreter: Ruby, but not %u.%u on x86-64; stacks have the interpreter's own "
-                   "functions instead of those of Ruby",
-                   RUBY_MAJOR, RUBY_MINOR);
+                   "interpreter: Ruby, but not " RUBY_VERSIONS
+                   "; stacks have the interpreter's own functions instead of those of Ruby");
 }
 
 static void check_client(const struct doctor *doctor, const struct program *program)
