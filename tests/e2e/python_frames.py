@@ -241,7 +241,7 @@ def test_layouts():
     source = os.path.join(os.path.dirname(PROGRAM), "..", "..", "src")
     found = glob.glob("/usr/include/python3.*") + glob.glob(
         os.path.expanduser("~/.pyenv/versions/3.*/include/python3.*"))
-    minors = {str(minor) for minor in range(9, 15)}
+    minors = {str(minor) for minor in range(9, 16)}
     headers = [path for path in found if path.rsplit(".", 1)[1] in minors
                and os.path.exists(os.path.join(path, "internal"))]
     if not headers:

@@ -3,6 +3,7 @@
  * Compares the client's table of CPython's offsets with the headers of one version. The test
  * compiles it with these headers (python_frames.py), together with python_layout.c.
  */
+#define _GNU_SOURCE 1
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -43,7 +44,9 @@ static void check_runtime(const struct python_layout *layout)
     CHECK(runtime_key, _PyRuntimeState, gilstate.autoTSSkey);
     CHECK(runtime_current, _PyRuntimeState, gilstate.tstate_current);
 #else
+#if PY_VERSION_HEX < 0x030f0000
     CHECK(runtime_key, _PyRuntimeState, autoTSSkey);
+#endif
     CHECK(runtime_finalizing, _PyRuntimeState, _finalizing);
 #endif
     CHECK(thread_id, PyThreadState, thread_id);
@@ -79,6 +82,9 @@ static void check_frames(const struct python_layout *layout)
     CHECK(frame_place, _PyInterpreterFrame, prev_instr);
 #else
     CHECK(thread_frame, PyThreadState, current_frame);
+#if PY_VERSION_HEX >= 0x030f0000
+    CHECK(thread_base, PyThreadState, base_frame);
+#endif
     CHECK(frame_code, _PyInterpreterFrame, f_executable);
     CHECK(frame_place, _PyInterpreterFrame, instr_ptr);
 #endif

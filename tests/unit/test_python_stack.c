@@ -57,6 +57,7 @@ bool python_send(struct ring_thread *thread, const struct interpreter *interpret
 enum { STATE_FRAME = 8, STATE_ID = 0, STATE_ACTIVE = 64 };
 
 static struct {
+    uint64_t begin;
     uint32_t key_is_made, key;
     uint64_t finalizing;
 } runtime;
@@ -78,7 +79,7 @@ static const struct python_layout layout = {
     .minor = 13,
     .frames = PYTHON_SHIMS,
     .shim_owner = 3,
-    .runtime_key = 0,
+    .runtime_key = offsetof(__typeof__(runtime), key_is_made),
     .runtime_finalizing = offsetof(__typeof__(runtime), finalizing),
     .thread_id = STATE_ID,
     .thread_frame = STATE_FRAME,

@@ -4,6 +4,7 @@
 #ifndef HEAPPROFD_CLIENT_ARCH_UNWIND_H
 #define HEAPPROFD_CLIENT_ARCH_UNWIND_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "client/arch/registers.h"

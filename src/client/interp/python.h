@@ -16,6 +16,7 @@ enum python_place {
     PYTHON_CODE_TYPE,    /* PyCode_Type */
     PYTHON_GET_SPECIFIC, /* the word through which it calls pthread_getspecific() */
     PYTHON_CURRENT,      /* PyThreadState_GetUnchecked() */
+    PYTHON_OWN_STATE,    /* PyGILState_GetThisThreadState() */
 };
 
 _Static_assert(sizeof(struct python_layout) <= sizeof(((struct interpreter *)NULL)->layout),

@@ -147,9 +147,13 @@ bool python_find(const struct module *module, struct interpreter *found)
     found->places[PYTHON_CURRENT] = find(&search, "_PyThreadState_UncheckedGet");
     if (found->places[PYTHON_CURRENT] == 0)
         found->places[PYTHON_CURRENT] = find(&search, "PyThreadState_GetUnchecked");
-    found->supported = found->places[PYTHON_GET_SPECIFIC] != 0 &&
-                       take_layout(&search, runtime, found->places[PYTHON_CODE_TYPE],
-                                   (struct python_layout *)found->layout);
+    uintptr_t own_state = find(&search, "PyGILState_GetThisThreadState");
+    struct python_layout *layout = (struct python_layout *)found->layout;
+    found->places[PYTHON_OWN_STATE] = own_state;
+    found->supported =
+        take_layout(&search, runtime, found->places[PYTHON_CODE_TYPE], layout) &&
+        (layout->runtime_key != 0 ? found->places[PYTHON_GET_SPECIFIC] != 0
+                                  : own_state != 0 && arch_reads_thread_local(own_state));
     find_small_objects(&search, minor_version(&search, runtime), runtime, runtime_bytes, found);
     return true;
 }

@@ -156,11 +156,38 @@ static const struct python_layout layouts[] = {
         .text_ascii = 40,
         .text_wide = 56,
     },
+    {
+        .minor = 15,
+        .frames = PYTHON_SHIMS,
+        .lines = RECORD_LINES_PYTHON_311,
+        .shim_owner = 3,
+        .runtime_finalizing = 912,
+        .thread_id = 176,
+        .thread_frame = 72,
+        .thread_base = 80,
+        .thread_active = 32,
+        .frame_previous = 8,
+        .frame_code = 0,
+        .frame_place = 56,
+        .frame_owner = 74,
+        .code_name = 120,
+        .code_qualified_name = 128,
+        .code_file = 112,
+        .code_first_line = 68,
+        .code_table = 136,
+        .code_instructions = 208,
+        .code_first_traceable = 192,
+        .code_bytes = 208,
+        .text_ascii = 40,
+        .text_wide = 56,
+    },
 };
 
 static const struct python_stated stated[] = {
-    {.minor = 13, .thread = 19, .frame = 28, .code = 34},
-    {.minor = 14, .thread = 22, .frame = 31, .code = 39},
+    {13, .thread_frame = 23, .thread_id = 24, .thread_active = 27, .frame = 28, .code = 34},
+    {14, .thread_frame = 26, .thread_id = 27, .thread_active = 30, .frame = 31, .code = 39},
+    {15, .thread_frame = 26, .thread_base = 27, .thread_id = 30, .thread_active = 33, .frame = 39,
+     .code = 47},
 };
 
 _Static_assert(sizeof(layouts) / sizeof(*layouts) == PYTHON_MINOR_LAST - PYTHON_MINOR_FIRST + 1,
@@ -191,13 +218,14 @@ bool python_layout_take_stated(struct python_layout *layout,
     }
     if (at == NULL || words[PYTHON_STATED_FREE_THREADED] != 0)
         return false;
-    const uint64_t *thread = &words[at->thread], *frame = &words[at->frame],
-                   *code = &words[at->code];
+    const uint64_t *frame = &words[at->frame], *code = &words[at->code];
     return python_layout_take(&layout->runtime_finalizing, words[PYTHON_STATED_FINALIZING],
                               65536 - 8) &&
-           python_layout_take(&layout->thread_frame, thread[4], 4096) &&
-           python_layout_take(&layout->thread_id, thread[5], 4096) &&
-           python_layout_take(&layout->thread_active, thread[8], 4096) &&
+           python_layout_take(&layout->thread_frame, words[at->thread_frame], 4096) &&
+           (at->thread_base == 0 ||
+            python_layout_take(&layout->thread_base, words[at->thread_base], 4096)) &&
+           python_layout_take(&layout->thread_id, words[at->thread_id], 4096) &&
+           python_layout_take(&layout->thread_active, words[at->thread_active], 4096) &&
            python_layout_take(&layout->frame_previous, frame[1], PYTHON_FRAME_BYTES - 8) &&
            python_layout_take(&layout->frame_code, frame[2], PYTHON_FRAME_BYTES - 8) &&
            python_layout_take(&layout->frame_place, frame[3], PYTHON_FRAME_BYTES - 8) &&

@@ -29,13 +29,15 @@ struct python_layout {
     uint8_t shim_owner;
 
     /* In _PyRuntime. */
-    uint16_t runtime_key;        /* Py_tss_t: whether it is made (int), and the key */
+    uint16_t runtime_key; /* Py_tss_t: whether it is made (int), and the key; 0: a thread-local
+                             variable has the state */
     uint16_t runtime_finalizing; /* not 0 once the interpreter ends; 0: not needed */
     uint16_t runtime_current; /* the state of the thread that has the GIL; 0: see thread_active */
 
     /* In a thread's state. */
     uint16_t thread_id;                   /* pthread_self() */
     uint16_t thread_cframe, thread_frame; /* 0: it has none */
+    uint16_t thread_base; /* the frame outside all others, which executes nothing; 0: it has none */
     uint16_t thread_active; /* a byte with THREAD_ACTIVE while the thread may run Python */
 
     /* In a CFrame. */
@@ -82,11 +84,12 @@ const struct python_layout *python_layout_of(unsigned minor);
 
 /*
  * The offsets that the interpreter states itself, from 3.13 on, as numbers of words in its table,
- * which is at the beginning of _PyRuntime: where the parts for threads, frames and code begin.
+ * which is at the beginning of _PyRuntime: of three members of a thread's state, and where the
+ * parts for frames and code begin.
  */
 struct python_stated {
     uint8_t minor;
-    uint8_t thread, frame, code;
+    uint8_t thread_frame, thread_base, thread_id, thread_active, frame, code;
 };
 
 #define PYTHON_STATED_WORDS 64u

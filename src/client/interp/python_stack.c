@@ -48,6 +48,8 @@ static bool is_own_state(const struct python_layout *layout, uintptr_t state)
 static uintptr_t state_of_key(const struct interpreter *python)
 {
     const struct python_layout *layout = python_layout_in(python);
+    if (layout->runtime_key == 0)
+        return ((uintptr_t(*)(void))python->places[PYTHON_OWN_STATE])();
     const struct module *module = python->module;
     uintptr_t runtime = python->places[PYTHON_RUNTIME];
     const uint32_t *key = (const uint32_t *)(runtime + layout->runtime_key);
@@ -362,12 +364,13 @@ static bool read_cframes(struct reading *reading, uintptr_t cframe)
     }
 }
 
-/* Read one list of frames, in which those on the C stack separate the activations. */
-static bool read_shims(struct reading *reading, uintptr_t frame)
+/* Read one list of frames, in which those on the C stack separate the activations. It ends with
+ * `base`. */
+static bool read_shims(struct reading *reading, uintptr_t frame, uintptr_t base)
 {
     const struct python_layout *layout = reading->memory.layout;
     bool ended = true;
-    for (unsigned i = 0; frame != 0; i++) {
+    for (unsigned i = 0; frame != 0 && frame != base; i++) {
         uint8_t room[PYTHON_FRAME_BYTES];
         const uint8_t *view = python_view(&reading->memory, frame, room, sizeof(room));
         if (i >= FRAMES_MAX || frame % 8 != 0 || view == NULL)
@@ -399,7 +402,7 @@ static bool read_frames(struct reading *reading, uintptr_t state)
 {
     const struct python_layout *layout = reading->memory.layout;
     const struct interpreter_stack *stack = reading->stack;
-    uintptr_t cframe = 0, frame = 0, again = 0;
+    uintptr_t cframe = 0, frame = 0, again = 0, base = 0;
     if (layout->thread_frame != 0 && !read_state(reading, state + layout->thread_frame, &frame))
         return false;
     if (layout->thread_cframe != 0) {
@@ -419,7 +422,9 @@ static bool read_frames(struct reading *reading, uintptr_t state)
         if (layout->thread_cframe != 0 &&
             !read_state(reading, cframe + layout->cframe_frame, &frame))
             return false;
-        return read_shims(reading, frame);
+        if (layout->thread_base != 0 && !read_state(reading, state + layout->thread_base, &base))
+            return false;
+        return read_shims(reading, frame, base);
     default:
         return read_objects(reading, frame, cframe);
     }

@@ -49,6 +49,16 @@ static inline uintptr_t arch_thread_blocks(void)
     return *(const volatile uintptr_t *)arch_thread_pointer();
 }
 
+/* Return whether the function begins by reading a thread-local variable of the program itself, for
+ * which nothing is called. */
+static inline bool arch_reads_thread_local(uintptr_t function)
+{
+    const uint32_t *code = (const uint32_t *)function;
+    if (code[0] == 0xd503245fu) /* bti c */
+        code++;
+    return (code[0] & ~UINT32_C(0x1f)) == 0xd53bd040u; /* mrs, tpidr_el0 */
+}
+
 /* Variables are read through descriptors, whose words are the loader's own. */
 #define ARCH_READER_BYTES 0u
 static inline uintptr_t arch_thread_local_of(uintptr_t function)

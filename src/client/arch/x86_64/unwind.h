@@ -42,6 +42,16 @@ static inline uintptr_t arch_thread_blocks(void)
     return blocks;
 }
 
+/* Return whether the function begins by reading a thread-local variable of the program itself, for
+ * which nothing is called. */
+static inline bool arch_reads_thread_local(uintptr_t function)
+{
+    const uint8_t *code = (const uint8_t *)function;
+    if (__builtin_memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) /* endbr64 */
+        code += 4;
+    return __builtin_memcmp(code, "\x64\x48\x8b\x04\x25", 5) == 0;
+}
+
 /* Return where the two words of a thread-local variable are, its module and its offset, from the
  * function that begins by reading it: the psABI fixes the bytes of a call of __tls_get_addr(). 0:
  * the function does not. It has at least this many bytes. */
