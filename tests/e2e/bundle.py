@@ -64,7 +64,7 @@ class Place:
         with open(source, "w") as file:
             file.write(SOURCE)
         subprocess.run(
-            ["gcc", "-g", "-O2", "-fno-ipa-cp", "-Wl,--build-id", source, "-o", self.program],
+            ["gcc", "-g", "-O2", "-fno-ipa-cp", "-fno-ipa-sra", "-Wl,--build-id", source, "-o", self.program],
             check=True,
         )
         subprocess.run(

@@ -38,6 +38,11 @@ def ruby_frames(callsite):
     ]
 
 
+def without_internal(stack):
+    """Methods such as Integer#times are in C or, in later versions, in Ruby."""
+    return json.dumps([frame for frame in json.loads(stack) if not frame[1].startswith("<internal:")])
+
+
 def large_stacks(heap):
     """The bytes of each of Ruby's stacks, of large blocks."""
     found = collections.Counter()
@@ -133,7 +138,7 @@ resolve
 
 def test_edges():
     """A stack that is too deep keeps its innermost frames. A thread without the global lock has frames, too."""
-    need_ruby()
+    version = need_ruby()
     with directory() as path:
         run(host_command(["ruby", "-e", DEEP], path, 1))
         heap = report(path, "--focus", "^endless$|^getaddrinfo$")
@@ -146,7 +151,8 @@ def test_edges():
             json.dumps([frame[0] for frame in ruby_frames(site)]) for site in heap["callsites"]
             if any(frame["name"] == "getaddrinfo" for frame in site["frames"])
         }
-        check(resolving == {json.dumps(["block in resolve", "resolve", "<main>"])}, f"getaddrinfo's callers {resolving}")
+        # From 3.3 on, a thread in C resolves.
+        check(resolving == ({json.dumps(["block in resolve", "resolve", "<main>"])} if version.startswith("3.1.") else {"[]"}), f"getaddrinfo's callers {resolving}")
         check_certain(heap)
 
 
@@ -188,7 +194,7 @@ def test_attached():
         process.stdin.close()
         process.wait()
         heap = report(output)
-        found = {stack for stack, amount in large_stacks(heap).items() if amount > 300_000}
+        found = {without_internal(stack) for stack, amount in large_stacks(heap).items() if amount > 300_000}
         wanted = [["held", "-e", 3], ["block in middle", "-e", 6], ["middle", "-e", 6], ["<main>", "-e", 9]]
         check(found == {json.dumps(wanted)}, f"stacks {found}")
         check_certain(heap)

@@ -565,6 +565,13 @@ int locate_functions(struct located *located, const struct process *process,
     bool is_clients = process->moment == ATTACH_AT_HELLO && located->is_shared;
     found = in_executable || (found && !is_clients);
     free(objects);
+    if (!found && !remote_is_loaded(process, &memory)) {
+        outcome->refusal = ATTACH_BUSY;
+        return error_set(error, -EAGAIN,
+                         "pid %d has just begun its program, and its loader has not loaded the "
+                         "libraries yet, its allocator among them: try again",
+                         (int)process->pid);
+    }
     if (!found)
         return locate_refuse(process, count == 0, outcome, error);
     families_leave_located(located);

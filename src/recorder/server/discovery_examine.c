@@ -110,6 +110,9 @@ int discovery_check(const struct process_info *info, struct error *how)
         return 0;
     }
     struct attach_outcome outcome;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (unsigned i = 0; i < LOADING_PATIENCE_MS && attach_check_loaded(info->pid) == -EAGAIN; i++)
+        nanosleep(&pause, NULL);
     int code = attach_check(info->pid, &outcome, how);
     if (code < 0)
         return code;
