@@ -6,10 +6,11 @@ import gzip
 import json
 import os
 import re
+import shutil
 import tempfile
 
 import harness
-from harness import BUILD, SANITIZED, TOOL, check, need, profile, run
+from harness import BUILD, SANITIZED, TOOL, check, need, profile, run, skip
 from saved_page import SavedPage
 from terminal import Terminal
 
@@ -153,13 +154,13 @@ def test_patterns(directory):
     path = write_stacks(directory)
     for option, text, place in (("--focus", "a(b", 4), ("--ignore", "ab[c", 5), ("--hide", "a{2,1}", 6),
                                 ("--show-from", "(a)(b[", 7), ("--focus", "a\\", 3), ("--focus", "", None),
-                                ("--focus", "(((.{1,200}){1,200}){1,200})x", 30)):
+                                ("--focus", "(((.{1,200}){1,200}){1,200})x", "(30|1)")):  # by pcre2 10.47
         for verb in ([TOOL, "report"], [TOOL, "diff"], [TOOL, "leaks"], [TOOL, "explore"], [TRACECONV, "collapsed"],
                      [TRACECONV, "profile"], [TRACECONV, "speedscope"], [TRACECONV, "flamegraph"]):
             refused = run([*verb, option, text, path])
             check(refused.status == 2, f"{verb} {option} {text}: {refused.status}")
-            said = f"{option} '{text}': character {place}: " if place else f"{option}: the pattern is empty"
-            check(said in refused.stderr.decode(), f"{verb}: {refused.stderr}")
+            said = re.escape(f"{option} '{text}': character ") + f"{place}: " if place else f"{option}: the pattern is empty"
+            check(re.search(said, refused.stderr.decode()), f"{verb}: {refused.stderr}")
     nothing = ok(TOOL, "report", "--focus", "parse", "--ignore", "nowhere", path)
     check(b"--ignore 'nowhere' matches no frame" in nothing.stdout, nothing.stdout)
     check(b"--focus" not in nothing.stdout.split(b"warning")[1], nothing.stdout)
@@ -194,6 +195,8 @@ def test_explore(directory):
 def test_programs(directory):
     """Real stacks: kept and dropped ones add up to the whole; names match, and addresses without one."""
     need("sqlite3")
+    if b"libsqlite3" not in run(["ldd", shutil.which("sqlite3")]).stdout:
+        skip("sqlite3 is not linked to libsqlite3, whose functions have names")
     script = "create table t(a,b); insert into t select value, hex(value) from generate_series(1,3000);" \
              "select sum(length(b)) from t group by a % 7 order by 1;"
     kept = os.path.join(directory, "kept")

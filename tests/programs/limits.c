@@ -36,15 +36,25 @@ static int hold_data(void)
     return 0;
 }
 
+/* Leave free memory in the heap, below a block that stays: no allocator gives it back. */
+static void make_room(void)
+{
+    void *room[40];
+    for (int i = 0; i < 40; i++) {
+        require((room[i] = malloc(100 << 10)));
+        memset(room[i], 1, 100 << 10);
+    }
+    require(malloc(100));
+    for (int i = 0; i < 40; i++)
+        free(room[i]);
+}
+
 int main(int argc, char **argv)
 {
     require(argc == 2);
     if (!strcmp(argv[1], "data"))
         return hold_data();
-    void *room = malloc(4 << 20);
-    require(room);
-    memset(room, 1, 4 << 20);
-    free(room);
+    make_room();
     if (!strcmp(argv[1], "memory"))
         limit(RLIMIT_AS, 1 << 20);
     else

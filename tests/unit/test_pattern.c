@@ -91,7 +91,7 @@ static void what_is_no_expression_is_refused(void **state)
         const char *message;
     } bad[] = {
         {"(", -EINVAL, "character 2: missing closing parenthesis"},
-        {"a)", -EINVAL, "character 2: "},
+        {"a)", -EINVAL, "unmatched closing parenthesis"},
         {"a**", -EINVAL, "character 3: "},
         {"[a", -EINVAL, "character 3: missing terminating ]"},
         {"\\", -EINVAL, "character 2: "},
