@@ -49,6 +49,7 @@ struct interpreter_stack {
     bool cut;               /* there are more frames further out */
     bool direct;            /* the interpreter's memory cannot vanish, and is read directly */
     uintptr_t low, high;    /* the walk's part of the thread's stack */
+    bool in_loop;           /* the walk has the loop */
     const uint64_t *frames; /* the walk's, innermost first */
     unsigned frame_count;
     struct interpreter_item items[INTERPRETER_ITEMS_MAX];

@@ -219,17 +219,19 @@ static inline bool is_in(struct range range, uint64_t frame)
     return frame - range.start < range.end - range.start;
 }
 
-static bool is_in_loop(const struct merging *merging, unsigned frame)
-{
-    return is_in(merging->loop, merging->frames[frame]) ||
-           is_in(merging->part, merging->frames[frame]);
-}
-
 /* Return whether a frame is of the code that executes functions in the place of the loop, which
  * called it. */
 static bool is_core(const struct merging *merging, unsigned frame)
 {
     return is_in(merging->core, merging->frames[frame]);
+}
+
+/* The loop without a symbol may have several parts; what calls the core is one. */
+static bool is_in_loop(const struct merging *merging, unsigned frame)
+{
+    return is_in(merging->loop, merging->frames[frame]) ||
+           is_in(merging->part, merging->frames[frame]) ||
+           (frame > 0 && is_core(merging, frame - 1));
 }
 
 /* Return the walk's frame that executes the group, or frame_count. */
@@ -395,7 +397,9 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
     };
     find_part(interpreter, frames, walk->proven);
     take_ranges(&merging);
-    if (interpreter->language->read_in_loop && merging.loop.end != 0 && !has_loop(&merging, walk))
+    bool wants_loop = interpreter->language->read_in_loop;
+    bool in_loop = wants_loop && has_loop(&merging, walk);
+    if (wants_loop && merging.loop.end != 0 && !in_loop)
         return;
     merge->count = 0;
     merge->stack.count = 0;
@@ -403,6 +407,7 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
     merge->stack.notes = notes_of(merge);
     merge->stack.low = merge->places[0] & ~UNWIND_PLACE_GUESSED;
     merge->stack.high = merge->places[walk->count] & ~UNWIND_PLACE_GUESSED;
+    merge->stack.in_loop = in_loop;
     merge->stack.frames = frames;
     merge->stack.frame_count = walk->proven;
     enum interpreter_result result = INTERPRETER_UNCERTAIN;

@@ -94,7 +94,7 @@ static bool take_layout(const struct elf_tables *tables, struct ruby_layout *lay
 static bool ruby_find(const struct module *module, struct interpreter *found)
 {
     struct elf_tables tables;
-    uint64_t loop_bytes = 0, size, reader_bytes = 0;
+    uint64_t loop_bytes = 0, reader_bytes = 0, size;
     if (!interpreter_open(module, &tables))
         return false;
     uintptr_t loop = elf_tables_find_sized(&tables, "rb_vm_exec", &loop_bytes);
@@ -105,8 +105,8 @@ static bool ruby_find(const struct module *module, struct interpreter *found)
     found->loop_end = loop + loop_bytes;
     found->places[RUBY_VM] = elf_tables_find_sized(&tables, "ruby_current_vm_ptr", &size);
     found->places[RUBY_THREAD_LOCAL] = elf_tables_thread_local(&tables, "ruby_current_ec");
-    if (found->places[RUBY_THREAD_LOCAL] == 0 && reader_bytes >= ARCH_READER_BYTES)
-        found->places[RUBY_THREAD_LOCAL] = arch_thread_local_of(reader);
+    if (found->places[RUBY_THREAD_LOCAL] == 0)
+        found->places[RUBY_THREAD_LOCAL] = arch_thread_local_of(reader, reader_bytes);
     found->supported = found->places[RUBY_THREAD_LOCAL] != 0 &&
                        take_layout(&tables, (struct ruby_layout *)found->layout);
     return true;
@@ -346,8 +346,9 @@ static bool read_frames(struct interpreter *ruby, struct interpreter_stack *stac
 
 static enum interpreter_result ruby_read(struct interpreter *ruby, struct interpreter_stack *stack)
 {
-    /* Once a whole stack was right, so are the offsets. */
-    bool proven = load_relaxed(&ruby->proven) != 0, has_lock;
+    /* Once a whole stack was right, so are the offsets. While the loop is not known, the thread may
+     * not be in it, and not have the variable. */
+    bool proven = load_relaxed(&ruby->proven) != 0 && stack->in_loop, has_lock;
     uint64_t context;
     if (!ruby->supported)
         return INTERPRETER_UNSUPPORTED;

@@ -59,11 +59,11 @@ static inline bool arch_reads_thread_local(uintptr_t function)
     return (code[0] & ~UINT32_C(0x1f)) == 0xd53bd040u; /* mrs, tpidr_el0 */
 }
 
-/* Variables are read through descriptors, whose words are the loader's own. */
-#define ARCH_READER_BYTES 0u
-static inline uintptr_t arch_thread_local_of(uintptr_t function)
+/* Return 0: variables are read through descriptors, whose words are the loader's own. */
+static inline uintptr_t arch_thread_local_of(uintptr_t function, uint64_t bytes)
 {
     (void)function;
+    (void)bytes;
     return 0;
 }
 

@@ -54,12 +54,11 @@ static inline bool arch_reads_thread_local(uintptr_t function)
 
 /* Return where the two words of a thread-local variable are, its module and its offset, from the
  * function that begins by reading it: the psABI fixes the bytes of a call of __tls_get_addr(). 0:
- * the function does not. It has at least this many bytes. */
-#define ARCH_READER_BYTES 32u
-static inline uintptr_t arch_thread_local_of(uintptr_t function)
+ * the function does not. */
+static inline uintptr_t arch_thread_local_of(uintptr_t function, uint64_t bytes)
 {
     const uint8_t *code = (const uint8_t *)function;
-    for (unsigned i = 0; i + 12 <= ARCH_READER_BYTES; i++) {
+    for (unsigned i = 0; i < 20 && i + 12 <= bytes; i++) {
         int32_t distance;
         if (__builtin_memcmp(code + i, "\x66\x48\x8d\x3d", 4) != 0 ||
             __builtin_memcmp(code + i + 8, "\x66\x66\x48\xe8", 4) != 0)
