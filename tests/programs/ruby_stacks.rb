@@ -17,18 +17,13 @@ NATIVE = %w[
   class_eval define_method extend first each_slice then each_entry reduce transform_values
 ].freeze
 
-# Ruby 3.4 puts the class before the method: "block in Fixture#call".
-def label(location)
-  location.label.sub(/(\A| in )[A-Z][\w:]*[#.]/, '\1')
-end
-
 def functions(locations)
   kept = locations.each_with_index.reject do |location, i|
     outer = locations[i + 1]
     next location.path.nil? unless outer
-    NATIVE.include?(label(location)) && location.path == outer.path && location.lineno == outer.lineno
+    NATIVE.include?(location.label) && location.path == outer.path && location.lineno == outer.lineno
   end
-  kept.map { |location, _| [label(location), location.path, location.lineno] }
+  kept.map { |location, _| [location.label, location.path, location.lineno] }
 end
 
 def probe
