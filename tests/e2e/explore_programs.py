@@ -11,7 +11,7 @@ import sys
 
 import harness
 from exploring import directory, explore, quit_it, trace, until
-from harness import TOOL, check, main, need, run
+from harness import TOOL, check, main, need, run, skip
 
 def recorded(command, *arguments, options=()):
     path = os.path.join(directory, os.path.basename(command))
@@ -83,6 +83,8 @@ def agrees(path):
     terminal = explore(*arguments, columns=250, lines=60)
     until(terminal, "Stack frame", "first")
     total = heap["total"]
+    if total["space"]["estimate"] == 0:
+        skip("this build of the program frees all: explore begins at the peak")
     for key, view, words in (("e", "space", "live"), ("f", "alloc_space", "allocated"), ("f", "max", "at peak"),
                              ("f", "space", "live"), ("f", "alloc_space", "allocated")):
         terminal.send(key)
