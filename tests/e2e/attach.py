@@ -5,6 +5,7 @@
     attach.py CASE
 """
 
+import ctypes
 import hashlib
 import json
 import os
@@ -777,6 +778,26 @@ def test_never_allocates():
         check(process.poll() is None, "it still sleeps")
         process.kill()
         process.wait()
+
+
+def test_just_begun():
+    """A program that stands at its exec is not called static: its loader has not run yet."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    traceme, detach = 0, 17
+    pid = os.fork()
+    if pid == 0:
+        libc.ptrace(traceme, 0, None, None)
+        os.execv("/bin/sleep", ["sleep", "100"])
+    os.waitpid(pid, 0)
+    if libc.ptrace(detach, pid, None, ctypes.c_void_p(signal.SIGSTOP)) < 0:
+        harness.skip("ptrace is forbidden")
+    outcome = run([TOOL, "doctor", "-p", str(pid)])
+    check(outcome.status == 1 and b"has not loaded the libraries yet" in outcome.stdout, f"{outcome.stdout.decode()}")
+    os.kill(pid, signal.SIGCONT)
+    outcome = run([TOOL, "doctor", "-p", str(pid)])
+    check(b"it can be attached to; its allocator is libc" in outcome.stdout, f"{outcome.stdout.decode()}")
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def test_refusals():
