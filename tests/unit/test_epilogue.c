@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/arch/x86_64/instruction.h"
 #include "client/unwind/cfi.h"
 #include "client/unwind/epilogue.h"
 #include "client/unwind/go_call.h"
+#include "wire/x86_instruction.h"
 
 /* The C library's code and CFI. */
 struct library {
@@ -57,7 +57,7 @@ struct counts {
     unsigned calls, same, unknown, other, registers;
 };
 
-static bool is_call(const struct instruction *found)
+static bool is_call(const struct x86_instruction *found)
 {
     return found->map == 0 &&
            (found->opcode == 0xe8 || (found->opcode == 0xff && (found->reg & 7) == 2));
@@ -97,8 +97,8 @@ static void follows_the_c_library(void **state)
             pc++;
             continue;
         }
-        struct instruction found;
-        while (pc < row.end && instruction_decode(&found, (const uint8_t *)pc, row.end - pc)) {
+        struct x86_instruction found;
+        while (pc < row.end && x86_instruction_decode(&found, (const uint8_t *)pc, row.end - pc)) {
             pc += found.length;
             if (is_call(&found) && pc < row.end)
                 compare(&library, pc, &counts);
@@ -116,8 +116,8 @@ static void follows_the_c_library(void **state)
 /* Return the length of the instruction, 0 if it is refused. */
 static unsigned length_of(const char *code, unsigned bytes)
 {
-    struct instruction found;
-    return instruction_decode(&found, (const uint8_t *)code, bytes) ? found.length : 0;
+    struct x86_instruction found;
+    return x86_instruction_decode(&found, (const uint8_t *)code, bytes) ? found.length : 0;
 }
 
 static void refuses_what_it_does_not_know(void **state)
@@ -126,7 +126,10 @@ static void refuses_what_it_does_not_know(void **state)
     assert_int_equal(length_of("\x48\x83\xec\x08", 4), 4);         /* sub $8, %rsp */
     assert_int_equal(length_of("\x48\x83\xec\x08", 3), 0);         /* cut */
     assert_int_equal(length_of("\xc5\xf8\x77", 3), 3);             /* vzeroupper */
-    assert_int_equal(length_of("\x62\xf1\x7c\x48\x10\x00", 6), 0); /* EVEX */
+    assert_int_equal(length_of("\x62\xf1\x7c\x48\x10\x00", 6), 6); /* vmovups (%rax), %zmm0 */
+    assert_int_equal(length_of("\x62\xfc\x7c\x08\x01\xc0", 6), 0); /* APX */
+    assert_int_equal(length_of("\x8f\xe8\x78\xa2\xc0\x10", 6), 0); /* XOP */
+    assert_int_equal(length_of("\x48\x66\x90", 3), 0);             /* a prefix after REX */
     assert_int_equal(
         length_of("\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x66\x90", 16), 0);
     assert_int_equal(length_of("\xff\x25\x00\x00\x00\x00", 6), 6);     /* jmp *(%rip) */

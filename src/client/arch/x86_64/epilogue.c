@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "client/arch/x86_64/instruction.h"
+#include "wire/x86_instruction.h"
 
 #define INSTRUCTIONS_MAX 4000u /* of all paths */
 #define BRANCHES_MAX 24u       /* that a dead end goes back to */
@@ -76,7 +76,7 @@ static void restore(struct path *path, unsigned number, int64_t place)
 }
 
 /* mov displacement(%rsp or %rbp), register */
-static void load(struct path *path, const struct instruction *found)
+static void load(struct path *path, const struct x86_instruction *found)
 {
     if (found->rm == RSP) {
         restore(path, found->reg, path->offset + found->displacement);
@@ -153,7 +153,7 @@ static enum step branch(struct search *search, const struct path *path, uintptr_
     return STEP_ON;
 }
 
-static bool is_padding(const struct instruction *found)
+static bool is_padding(const struct x86_instruction *found)
 {
     return (found->map == 0 && found->opcode == 0x90) || (found->map == 1 && found->opcode == 0x1f);
 }
@@ -161,10 +161,11 @@ static bool is_padding(const struct instruction *found)
 /* Return whether a function may begin here: after instructions that do nothing. */
 static bool may_begin_function(const struct epilogue_code *code, uintptr_t pc)
 {
-    struct instruction found;
+    struct x86_instruction found;
     uintptr_t at = pc;
     while (at < code->end && at % FUNCTION_ALIGNMENT != 0) {
-        if (!instruction_decode(&found, (const uint8_t *)at, code->end - at) || !is_padding(&found))
+        if (!x86_instruction_decode(&found, (const uint8_t *)at, code->end - at) ||
+            !is_padding(&found))
             return false;
         at += found.length;
     }
@@ -182,7 +183,7 @@ static enum step epilogue_call(const struct search *search, const struct path *p
 }
 
 /* sub, add, lea, mov and others that write to a register by ModRM. */
-static enum step step_operand(struct path *path, const struct instruction *found)
+static enum step step_operand(struct path *path, const struct x86_instruction *found)
 {
     uint8_t opcode = found->opcode;
     bool is_wide = (found->rex & 8) != 0;
@@ -214,7 +215,7 @@ static enum step step_operand(struct path *path, const struct instruction *found
 }
 
 /* inc, dec, call, jmp, push by ModRM. */
-static enum step step_group_ff(struct path *path, const struct instruction *found)
+static enum step step_group_ff(struct path *path, const struct x86_instruction *found)
 {
     switch (found->reg & 7) {
     case 4: /* relative to rip: a stub's jump to another object; else by a table */
@@ -231,7 +232,7 @@ static enum step step_group_ff(struct path *path, const struct instruction *foun
 }
 
 static enum step step_one_byte(struct search *search, struct path *path,
-                               const struct instruction *found)
+                               const struct x86_instruction *found)
 {
     uint8_t opcode = found->opcode;
     unsigned number = (opcode & 7u) | (found->rex & 1u) << 3;
@@ -274,9 +275,9 @@ static enum step step_one_byte(struct search *search, struct path *path,
 static enum step epilogue_step(struct search *search, struct path *path)
 {
     const struct epilogue_code *code = search->code;
-    struct instruction found;
+    struct x86_instruction found;
     if (path->pc < code->start || path->pc >= code->end ||
-        !instruction_decode(&found, (const uint8_t *)path->pc, code->end - path->pc))
+        !x86_instruction_decode(&found, (const uint8_t *)path->pc, code->end - path->pc))
         return STEP_DEAD;
     path->pc += found.length;
     if (found.map == 0 && !found.is_vex)
@@ -387,8 +388,8 @@ bool epilogue_is_return_address(uintptr_t start, uintptr_t end, uintptr_t addres
     if (before >= 5 && code[-5] == 0xe8)
         return true;
     for (uintptr_t bytes = 2; bytes <= 7 && bytes <= before; bytes++) {
-        struct instruction found;
-        if (code[-(intptr_t)bytes] == 0xff && instruction_decode(&found, code - bytes, bytes) &&
+        struct x86_instruction found;
+        if (code[-(intptr_t)bytes] == 0xff && x86_instruction_decode(&found, code - bytes, bytes) &&
             found.length == bytes && (found.reg & 7) == 2)
             return true;
     }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Build trampolines from the first instructions of functions: x86-64, decoded by Zydis. An entry
- * becomes `jmp rel32`. */
+/* Build trampolines from the first instructions of functions: x86-64. An entry becomes
+ * `jmp rel32`. */
 #include "recorder/attach/trampoline.h"
 
-#include <Zydis/Zydis.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "wire/x86_instruction.h"
 
 /* `jmp rel32`. */
 #define JUMP_BYTES 5u
@@ -16,35 +17,55 @@
 
 static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 
-struct instruction {
-    ZydisDecodedInstruction decoded;
-    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+enum branch {
+    BRANCH_NONE, /* to no target that the instruction names */
+    BRANCH_CALL,
+    BRANCH_JUMP,
+    BRANCH_CONDITION, /* of the flags */
+    BRANCH_OTHER,     /* loop, jrcxz, xbegin: they have no form with a larger distance */
 };
 
-static bool decode(const ZydisDecoder *decoder, const uint8_t *code, size_t length,
-                   struct instruction *instruction)
+/* Return the kind of a branch to a target that the instruction has relative to its end. */
+static enum branch branch_kind(const struct x86_instruction *instruction)
 {
-    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, length, &instruction->decoded,
-                                               instruction->operands));
+    uint8_t opcode = instruction->opcode;
+    if (instruction->is_vex || instruction->map > 1)
+        return BRANCH_NONE;
+    if (instruction->map == 1)
+        return (opcode & 0xf0) == 0x80 ? BRANCH_CONDITION : BRANCH_NONE;
+    if ((opcode & 0xf0) == 0x70)
+        return BRANCH_CONDITION;
+    if (opcode >= 0xe0 && opcode <= 0xe3)
+        return BRANCH_OTHER;
+    if (opcode == 0xc7 && (instruction->reg & 7) == 7)
+        return BRANCH_OTHER;
+    return opcode == 0xe8                     ? BRANCH_CALL
+           : opcode == 0xe9 || opcode == 0xeb ? BRANCH_JUMP
+                                              : BRANCH_NONE;
 }
 
-static bool is_branch(const struct instruction *instruction)
+static uint64_t branch_target(const struct x86_instruction *instruction, uint64_t address)
 {
-    return (instruction->decoded.attributes & ZYDIS_ATTRIB_IS_RELATIVE) != 0 &&
-           instruction->decoded.raw.imm[0].is_relative;
+    return address + instruction->length + (uint64_t)instruction->immediate;
 }
 
-static uint64_t branch_target(const struct instruction *instruction, uint64_t address)
+/* Return the operation of the indirect calls and jumps, 0 if it is none of them: 2 and 3 call, 4
+ * and 5 jump. */
+static unsigned indirect_operation(const struct x86_instruction *instruction)
 {
-    return address + instruction->decoded.length +
-           (uint64_t)instruction->decoded.raw.imm[0].value.s;
+    bool is_group = instruction->map == 0 && !instruction->is_vex && instruction->opcode == 0xff;
+    unsigned operation = instruction->reg & 7u;
+    return is_group && operation >= 2 && operation <= 5 ? operation : 0;
 }
 
 /* Return whether execution never continues after the instruction. */
-static bool is_last(const struct instruction *instruction)
+static bool is_last(const struct x86_instruction *instruction)
 {
-    return instruction->decoded.meta.category == ZYDIS_CATEGORY_UNCOND_BR ||
-           instruction->decoded.meta.category == ZYDIS_CATEGORY_RET;
+    uint8_t opcode = instruction->opcode;
+    bool is_one_byte = instruction->map == 0 && !instruction->is_vex;
+    bool returns = (opcode & 0xfe) == 0xc2 || (opcode & 0xfe) == 0xca || opcode == 0xcf;
+    return (is_one_byte && returns) || branch_kind(instruction) == BRANCH_JUMP ||
+           indirect_operation(instruction) >= 4;
 }
 
 /* --- moving one instruction --- */
@@ -66,68 +87,56 @@ static bool put_relative(struct trampoline *trampoline, const uint8_t *opcode, s
     return true;
 }
 
-static bool move_branch(struct trampoline *trampoline, const struct instruction *instruction,
+static bool move_branch(struct trampoline *trampoline, const struct x86_instruction *instruction,
                         uint64_t from, uint64_t to, const char **why)
 {
     static const uint8_t jump[] = {0xe9};
-    const ZydisDecodedInstruction *decoded = &instruction->decoded;
+    /* The low half of the opcode, 7x or 0f 8x, is the condition. */
+    const uint8_t conditional[] = {0x0f, (uint8_t)(0x80 | (instruction->opcode & 0x0f))};
     uint64_t target = branch_target(instruction, from);
     /* With prefix 66, AMD's processors jump by 16 bits to a 16-bit address, Intel's by 32 bits. */
     *why = "it begins with a jump that processors decode differently";
-    if ((decoded->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE) != 0)
-        return false;
-    *why = begins_with_call;
-    if (decoded->meta.category == ZYDIS_CATEGORY_CALL)
+    if (instruction->has_66)
         return false;
     *why = "its first instructions jump too far to be moved";
-    if (decoded->meta.category == ZYDIS_CATEGORY_UNCOND_BR)
+    switch (branch_kind(instruction)) {
+    case BRANCH_JUMP:
         return put_relative(trampoline, jump, sizeof(jump), to, target);
-    if (decoded->meta.category == ZYDIS_CATEGORY_COND_BR) {
-        /* The low half of the opcode, 7x or 0f 8x, is the condition. jcxz and loop have none. */
-        uint8_t opcode = decoded->opcode;
-        bool has_condition =
-            (decoded->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT && (opcode & 0xf0) == 0x70) ||
-            (decoded->opcode_map == ZYDIS_OPCODE_MAP_0F && (opcode & 0xf0) == 0x80);
-        const uint8_t conditional[] = {0x0f, (uint8_t)(0x80 | (opcode & 0x0f))};
-        if (has_condition)
-            return put_relative(trampoline, conditional, sizeof(conditional), to, target);
+    case BRANCH_CONDITION:
+        return put_relative(trampoline, conditional, sizeof(conditional), to, target);
+    case BRANCH_CALL:
+        *why = begins_with_call;
+        return false;
+    default:
+        *why = "it begins with a loop, which cannot be moved";
+        return false;
     }
-    *why = "it begins with a loop, which cannot be moved";
-    return false;
 }
 
-static bool move_plain(struct trampoline *trampoline, const struct instruction *instruction,
+static bool move_plain(struct trampoline *trampoline, const struct x86_instruction *instruction,
                        const uint8_t *code, uint64_t from, uint64_t to, const char **why)
 {
-    const ZydisDecodedInstruction *decoded = &instruction->decoded;
+    unsigned operation = indirect_operation(instruction);
     *why = begins_with_call;
-    if (decoded->meta.category == ZYDIS_CATEGORY_CALL)
+    if (operation == 2 || operation == 3)
         return false;
-    if (trampoline->code_bytes + decoded->length > sizeof(trampoline->code))
+    if (trampoline->code_bytes + instruction->length > sizeof(trampoline->code))
         return false;
     uint8_t *copy = trampoline->code + trampoline->code_bytes;
-    memcpy(copy, code, decoded->length);
-    for (unsigned i = 0; i < decoded->operand_count; i++) {
-        const ZydisDecodedOperand *operand = &instruction->operands[i];
-        if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY)
-            continue;
-        if (operand->mem.base == ZYDIS_REGISTER_EIP) {
-            *why = "it begins with an address of 32 bits, which cannot be moved";
+    memcpy(copy, code, instruction->length);
+    if (instruction->is_rip_relative) {
+        *why = "it begins with an address of 32 bits, which cannot be moved";
+        if (instruction->has_67)
             return false;
-        }
-        if (operand->mem.base != ZYDIS_REGISTER_RIP)
-            continue;
         /* Keep the address that it reads: correct the displacement by the move. */
-        int64_t distance = decoded->raw.disp.value + (int64_t)(from - to);
-        if (distance != (int32_t)distance || decoded->raw.disp.size != 32) {
-            *why = "its first instructions read data that they could not reach once moved";
+        *why = "its first instructions read data that they could not reach once moved";
+        int64_t distance = instruction->displacement + (int64_t)(from - to);
+        if (distance != (int32_t)distance)
             return false;
-        }
         int32_t narrow = (int32_t)distance;
-        memcpy(copy + decoded->raw.disp.offset, &narrow, 4);
-        break;
+        memcpy(copy + instruction->displacement_at, &narrow, 4);
     }
-    trampoline->code_bytes += decoded->length;
+    trampoline->code_bytes += instruction->length;
     return true;
 }
 
@@ -144,21 +153,21 @@ static bool is_padding(const uint8_t *code, size_t length)
 }
 
 /* Return whether the function jumps to a replaced byte other than the first. */
-static bool jumps_into_entry(const ZydisDecoder *decoder, uint64_t function, const uint8_t *code,
-                             size_t length, uint64_t start, uint64_t end)
+static bool jumps_into_entry(uint64_t function, const uint8_t *code, size_t length, uint64_t start,
+                             uint64_t end)
 {
-    struct instruction instruction;
+    struct x86_instruction instruction;
     if (length > BODY_BYTES_MAX)
         length = BODY_BYTES_MAX;
     for (size_t at = 0; at < length;) {
-        if (!decode(decoder, code + at, length - at, &instruction))
+        if (!x86_instruction_decode(&instruction, code + at, length - at))
             return false; /* data between code: only the code before it is searched */
-        if (is_branch(&instruction)) {
+        if (branch_kind(&instruction) != BRANCH_NONE) {
             uint64_t target = branch_target(&instruction, function + at);
             if (target > start && target < end)
                 return true;
         }
-        at += instruction.decoded.length;
+        at += instruction.length;
     }
     return false;
 }
@@ -167,31 +176,29 @@ int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint
                     size_t length, uint64_t hook, uint64_t at, const char **why)
 {
     static const uint8_t jump[] = {0xe9};
-    ZydisDecoder decoder;
     memset(trampoline, 0, sizeof(*trampoline));
-    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 
     size_t skipped = length >= 4 && memcmp(code, endbr64, 4) == 0 ? 4 : 0;
     uint64_t start = function + skipped;
     size_t taken = 0;
     bool ended = false;
     while (taken < JUMP_BYTES && !ended) {
-        struct instruction instruction;
+        struct x86_instruction instruction;
         const uint8_t *here = code + skipped + taken;
         uint64_t from = start + taken, to = at + trampoline->code_bytes;
         *why = "its first instructions cannot be decoded";
         if (trampoline->instruction_count == TRAMPOLINE_INSTRUCTIONS_MAX ||
-            !decode(&decoder, here, length - skipped - taken, &instruction))
+            !x86_instruction_decode(&instruction, here, length - skipped - taken))
             return -ENOTSUP;
         trampoline->instructions[trampoline->instruction_count].before = (uint8_t)taken;
         trampoline->instructions[trampoline->instruction_count++].now =
             (uint8_t)trampoline->code_bytes;
-        bool moved = is_branch(&instruction)
+        bool moved = branch_kind(&instruction) != BRANCH_NONE
                          ? move_branch(trampoline, &instruction, from, to, why)
                          : move_plain(trampoline, &instruction, here, from, to, why);
         if (!moved)
             return -ENOTSUP;
-        taken += instruction.decoded.length;
+        taken += instruction.length;
         ended = is_last(&instruction);
     }
     if (taken < JUMP_BYTES) {
@@ -202,7 +209,7 @@ int trampoline_make(struct trampoline *trampoline, uint64_t function, const uint
         taken = JUMP_BYTES;
     }
     *why = "it jumps back into its first instructions";
-    if (jumps_into_entry(&decoder, function, code, length, start, start + taken))
+    if (jumps_into_entry(function, code, length, start, start + taken))
         return -ENOTSUP;
     *why = "there is no free memory within 2 GiB of it";
     if (!ended &&

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of opcodes with a ModRM byte and of the size of their immediate operand. */
-#include "client/arch/x86_64/instruction.h"
+/* Tables of opcodes with a ModRM byte and of the size of their immediate operand. It calls no
+ * function of a library, and is compiled into the client and into the recorder. */
+#include "wire/x86_instruction.h"
 
 #include <stddef.h>
 
@@ -10,7 +11,7 @@
 #define REX_B 1u
 
 struct reader {
-    const uint8_t *at, *end;
+    const uint8_t *start, *at, *end;
     bool failed;
 };
 
@@ -51,17 +52,19 @@ static bool one_byte_has_modrm(uint8_t opcode)
     return (opcode < 0x40 && (opcode & 7) < 4) || IS_IN(ranges, opcode);
 }
 
+/* Prefixes are no opcodes: after REX, they make it void. */
 static bool is_invalid(uint8_t opcode)
 {
-    static const uint8_t ranges[] = {0x06, 0x07, 0x0e, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x27,
-                                     0x2f, 0x2f, 0x37, 0x37, 0x3f, 0x3f, 0x60, 0x62, 0x82, 0x82,
-                                     0x9a, 0x9a, 0xce, 0xce, 0xd4, 0xd6, 0xea, 0xea};
+    static const uint8_t ranges[] = {0x06, 0x07, 0x0e, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x26,
+                                     0x27, 0x2e, 0x2f, 0x36, 0x37, 0x3e, 0x4f, 0x60, 0x62,
+                                     0x64, 0x67, 0x82, 0x82, 0x9a, 0x9a, 0xc4, 0xc5, 0xce,
+                                     0xce, 0xd4, 0xd6, 0xea, 0xea, 0xf0, 0xf0, 0xf2, 0xf3};
     return IS_IN(ranges, opcode);
 }
 
 /* Return the size of the immediate operand of a one-byte opcode. `full`: 2 with the prefix 66,
  * else 4. */
-static unsigned one_byte_immediate(const struct instruction *found, unsigned full, bool is_short)
+static unsigned one_byte_immediate(const struct x86_instruction *found, unsigned full)
 {
     static const uint8_t byte[] = {0x6a, 0x6b, 0x70, 0x80, 0x83, 0x83, 0xa8, 0xa8, 0xb0, 0xb7,
                                    0xc0, 0xc1, 0xc6, 0xc6, 0xcd, 0xcd, 0xe0, 0xe7, 0xeb, 0xeb};
@@ -76,7 +79,7 @@ static unsigned one_byte_immediate(const struct instruction *found, unsigned ful
     if (opcode >= 0xb8 && opcode <= 0xbf)
         return found->rex & REX_W ? 8 : full;
     if (opcode >= 0xa0 && opcode <= 0xa3)
-        return is_short ? 4 : 8;
+        return found->has_67 ? 4 : 8;
     if (opcode == 0xe8 || opcode == 0xe9)
         return 4;
     if (opcode == 0xc2 || opcode == 0xca)
@@ -93,6 +96,18 @@ static bool two_byte_has_modrm(uint8_t opcode)
     return !IS_IN(without, opcode);
 }
 
+/* Not known: moves of control registers, whose ModRM has no memory operand, and what no compiler
+ * writes. SSE4a has opcode 78 with a prefix and two immediate operands. */
+static bool two_byte_is_unknown(const struct x86_instruction *found)
+{
+    static const uint8_t ranges[] = {0x04, 0x04, 0x0a, 0x0a, 0x0c, 0x0c, 0x0f, 0x0f, 0x20, 0x27,
+                                     0x36, 0x36, 0x39, 0x39, 0x3b, 0x3f, 0x7a, 0x7b, 0xa6, 0xa7};
+    static const uint8_t only_legacy[] = {0x00, 0x0f, 0x30, 0x3f, 0x80, 0x8f, 0xa0, 0xad};
+    if (found->is_vex)
+        return IS_IN(only_legacy, found->opcode);
+    return IS_IN(ranges, found->opcode) || found->opcode == 0x78;
+}
+
 static unsigned two_byte_immediate(uint8_t opcode)
 {
     static const uint8_t byte[] = {0x70, 0x73, 0xa4, 0xa4, 0xac, 0xac,
@@ -101,7 +116,7 @@ static unsigned two_byte_immediate(uint8_t opcode)
 }
 
 /* Read ModRM, SIB and displacement. */
-static void read_operand(struct reader *reader, struct instruction *found)
+static void read_operand(struct reader *reader, struct x86_instruction *found)
 {
     uint8_t modrm = next_byte(reader);
     found->has_modrm = true;
@@ -119,6 +134,7 @@ static void read_operand(struct reader *reader, struct instruction *found)
     } else if (found->mod == 0 && rm == 5) {
         has_base = false;
         found->is_rip_relative = true;
+        found->displacement_at = (uint8_t)(reader->at - reader->start);
         found->displacement = (int32_t)next_number(reader, 4);
     }
     if (found->mod == 1 || found->mod == 2)
@@ -128,7 +144,7 @@ static void read_operand(struct reader *reader, struct instruction *found)
 }
 
 /* Read the prefixes. Return the first other byte. */
-static uint8_t read_prefixes(struct reader *reader, bool *has_66, bool *has_67)
+static uint8_t read_prefixes(struct reader *reader, struct x86_instruction *found)
 {
     static const uint8_t prefixes[] = {0x26, 0x26, 0x2e, 0x2e, 0x36, 0x36, 0x3e,
                                        0x3e, 0x64, 0x67, 0xf0, 0xf0, 0xf2, 0xf3};
@@ -136,12 +152,12 @@ static uint8_t read_prefixes(struct reader *reader, bool *has_66, bool *has_67)
         uint8_t byte = next_byte(reader);
         if (!IS_IN(prefixes, byte))
             return byte;
-        *has_66 |= byte == 0x66;
-        *has_67 |= byte == 0x67;
+        found->has_66 |= byte == 0x66;
+        found->has_67 |= byte == 0x67;
     }
 }
 
-static void read_vex(struct reader *reader, struct instruction *found, uint8_t first)
+static void read_vex(struct reader *reader, struct x86_instruction *found, uint8_t first)
 {
     uint8_t byte = next_byte(reader);
     found->is_vex = true;
@@ -155,12 +171,27 @@ static void read_vex(struct reader *reader, struct instruction *found, uint8_t f
     found->opcode = next_byte(reader);
 }
 
-static void read_opcode(struct reader *reader, struct instruction *found, uint8_t byte)
+/* Return false for the form with sixteen more registers (APX), which is not known. */
+static bool read_evex(struct reader *reader, struct x86_instruction *found)
+{
+    uint8_t first = next_byte(reader), second = next_byte(reader);
+    next_byte(reader);
+    found->is_vex = found->is_evex = true;
+    found->map = first & 7;
+    found->rex = (uint8_t)((first & 0x80 ? 0 : REX_R) | (first & 0x40 ? 0 : REX_X) |
+                           (first & 0x20 ? 0 : REX_B));
+    found->opcode = next_byte(reader);
+    return (first & 8) == 0 && (second & 4) != 0;
+}
+
+static bool read_opcode(struct reader *reader, struct x86_instruction *found, uint8_t byte)
 {
     if (byte == 0xc4 || byte == 0xc5) {
         read_vex(reader, found, byte);
-        return;
+        return true;
     }
+    if (byte == 0x62)
+        return read_evex(reader, found);
     if ((byte & 0xf0) == 0x40) {
         found->rex = byte;
         byte = next_byte(reader);
@@ -174,26 +205,31 @@ static void read_opcode(struct reader *reader, struct instruction *found, uint8_
         }
     }
     found->opcode = byte;
+    return true;
 }
 
-bool instruction_decode(struct instruction *found, const uint8_t *code, uintptr_t bytes)
+bool x86_instruction_decode(struct x86_instruction *found, const uint8_t *code, uintptr_t bytes)
 {
-    bool has_66 = false, has_67 = false;
-    if (bytes > INSTRUCTION_BYTES_MAX)
-        bytes = INSTRUCTION_BYTES_MAX;
-    struct reader reader = {.at = code, .end = code + bytes};
-    *found = (struct instruction){0};
-    read_opcode(&reader, found, read_prefixes(&reader, &has_66, &has_67));
-    unsigned full = has_66 && !(found->rex & REX_W) ? 2 : 4, immediate;
+    if (bytes > X86_INSTRUCTION_BYTES_MAX)
+        bytes = X86_INSTRUCTION_BYTES_MAX;
+    struct reader reader = {.start = code, .at = code, .end = code + bytes};
+    *found = (struct x86_instruction){0};
+    if (!read_opcode(&reader, found, read_prefixes(&reader, found)))
+        return false;
+    unsigned full = found->has_66 && !(found->rex & REX_W) ? 2 : 4, immediate;
     switch (found->map) {
     case 0:
-        if (is_invalid(found->opcode))
+        if (found->is_vex || is_invalid(found->opcode))
             return false;
         if (one_byte_has_modrm(found->opcode))
             read_operand(&reader, found);
-        immediate = one_byte_immediate(found, full, has_67);
+        if (found->opcode == 0x8f && (found->reg & 7) != 0) /* XOP */
+            return false;
+        immediate = one_byte_immediate(found, full);
         break;
     case 1:
+        if (two_byte_is_unknown(found))
+            return false;
         if (two_byte_has_modrm(found->opcode))
             read_operand(&reader, found);
         immediate = two_byte_immediate(found->opcode);
@@ -202,6 +238,13 @@ bool instruction_decode(struct instruction *found, const uint8_t *code, uintptr_
     case 3:
         read_operand(&reader, found);
         immediate = found->map == 3 ? 1 : 0;
+        break;
+    case 5: /* half precision; only EVEX has these maps */
+    case 6:
+        if (!found->is_evex)
+            return false;
+        read_operand(&reader, found);
+        immediate = 0;
         break;
     default:
         return false;
