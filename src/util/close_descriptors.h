@@ -7,8 +7,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "util/kernel_calls.h"
 
 /* The kernel's default limit of all limits (fs.nr_open). */
 #define CLOSE_DESCRIPTORS_MAX (1u << 20)

@@ -3,13 +3,12 @@
 #include "util/read_only_sandbox.h"
 
 #include <linux/capability.h>
-#include <linux/landlock.h>
 #include <linux/sched.h>
 #include <stdint.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "util/kernel_calls.h"
 #include "util/seccomp_program.h"
 
 /* --- capabilities --- */
@@ -33,34 +32,54 @@ static void give_up_capabilities(uint32_t low, uint32_t high)
 
 /* --- the file system --- */
 
-/* The changes that Landlock's first version covers, and truncation, which its third version
- * added. */
-#define CHANGES                                                                                    \
-    (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |  \
-     LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_DIR | \
-     LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO |   \
-     LANDLOCK_ACCESS_FS_MAKE_BLOCK | LANDLOCK_ACCESS_FS_MAKE_SYM)
-#define TRUNCATION (UINT64_C(1) << 14)
-#define VERSION_WITH_TRUNCATION 3
+/* Bits of <linux/landlock.h>, which headers before Linux 5.13 lack. */
+enum landlock_right {
+    EXECUTE = 1 << 0,
+    WRITE_FILE = 1 << 1,
+    REMOVE_DIRECTORY = 1 << 4,
+    REMOVE_FILE = 1 << 5,
+    MAKE_CHARACTER_DEVICE = 1 << 6,
+    MAKE_DIRECTORY = 1 << 7,
+    MAKE_FILE = 1 << 8,
+    MAKE_SOCKET = 1 << 9,
+    MAKE_FIFO = 1 << 10,
+    MAKE_BLOCK_DEVICE = 1 << 11,
+    MAKE_LINK = 1 << 12,
+    TRUNCATE = 1 << 14, /* from version 3 on */
+};
+#define VERSION_WITH_TRUNCATE 3
+#define RULESET_VERSION 1u
+#define RULE_PATH_BENEATH 1
 
-#define CHANGES_IN_WRITABLE                                                                        \
-    (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG)
+/* The kernel's structures of the first version. */
+struct landlock_rules {
+    uint64_t handled;
+};
+struct landlock_path {
+    uint64_t allowed;
+    int32_t parent;
+} __attribute__((packed));
+
+/* The changes that the first version covers. */
+#define CHANGES                                                                                    \
+    (EXECUTE | WRITE_FILE | REMOVE_DIRECTORY | REMOVE_FILE | MAKE_CHARACTER_DEVICE |               \
+     MAKE_DIRECTORY | MAKE_FILE | MAKE_SOCKET | MAKE_FIFO | MAKE_BLOCK_DEVICE | MAKE_LINK)
+#define CHANGES_IN_WRITABLE (WRITE_FILE | REMOVE_FILE | MAKE_FILE)
 
 static void give_up_writing(int writable)
 {
-    long version =
-        syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
-    uint64_t truncation = version >= VERSION_WITH_TRUNCATION ? TRUNCATION : 0;
-    const struct landlock_ruleset_attr rules = {.handled_access_fs = CHANGES | truncation};
-    const struct landlock_path_beneath_attr exception = {
-        .allowed_access = CHANGES_IN_WRITABLE | truncation, .parent_fd = writable};
+    long version = syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, RULESET_VERSION);
+    uint64_t truncation = version >= VERSION_WITH_TRUNCATE ? TRUNCATE : 0;
+    const struct landlock_rules rules = {.handled = CHANGES | truncation};
+    const struct landlock_path exception = {.allowed = CHANGES_IN_WRITABLE | truncation,
+                                            .parent = writable};
     int fd = version < 1
                  ? -1
                  : (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), (uint32_t)0);
     if (fd < 0)
         return;
     if (writable >= 0)
-        syscall(SYS_landlock_add_rule, fd, LANDLOCK_RULE_PATH_BENEATH, &exception, (uint32_t)0);
+        syscall(SYS_landlock_add_rule, fd, RULE_PATH_BENEATH, &exception, (uint32_t)0);
     syscall(SYS_landlock_restrict_self, fd, (uint32_t)0);
     close(fd);
 }

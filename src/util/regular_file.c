@@ -6,14 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "util/kernel_calls.h"
 #include "util/process_files.h"
 
 int regular_file_open_found(int found, struct stat *status)
@@ -137,8 +136,8 @@ static int find_by_names(int root, const char *path, int flags)
 
 int regular_file_find_below(int root, const char *path, int flags)
 {
-    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW)),
-                           .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    struct kernel_open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW)),
+                                  .resolve = KERNEL_RESOLVE_IN_ROOT | KERNEL_RESOLVE_NO_MAGICLINKS};
     int found = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
     if (found >= 0)
         return found;

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -14,6 +13,7 @@
 #include "recorder/session/session_state.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
+#include "util/kernel_calls.h"
 #include "wire/barrier.h"
 
 #define TARGETS 2
@@ -39,7 +39,7 @@ static void add_own_target(void)
     struct process_info info;
     int memfd;
     assert_int_equal(0, process_info_read(&info, getpid()));
-    struct target *target = target_open(&info, pidfd_open(getpid(), 0), RING_MEMFD_NAME,
+    struct target *target = target_open(&info, kernel_pidfd_open(getpid(), 0), RING_MEMFD_NAME,
                                         RING_DATA_BYTES_MIN, &config, &memfd);
     assert_non_null(target);
     session.targets[session.target_count++] = target;

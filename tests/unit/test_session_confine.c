@@ -9,11 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "recorder/service/session_confine.h"
+#include "util/kernel_calls.h"
 #include "util/seccomp_program.h"
 
 /* Far more than are open. To try each number up to the limit takes long where that is high. */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -23,6 +22,8 @@
 #include "trace/read/trace_reader.h"
 #include "util/array.h"
 #include "util/clock.h"
+#include "util/close_descriptors.h"
+#include "util/kernel_calls.h"
 #include "util/process_files.h"
 #include "util/process_title.h"
 #include "util/read_only_sandbox.h"
@@ -129,8 +130,8 @@ static void confine_child(const struct names *names)
 {
     int found = names->found;
     if (found > STDERR_FILENO + 1)
-        close_range(STDERR_FILENO + 1, (unsigned)found - 1, 0);
-    close_range((unsigned)found + 1, ~0U, 0);
+        close_descriptors(STDERR_FILENO + 1, (unsigned)found - 1);
+    close_descriptors((unsigned)found + 1, ~0U);
     if (!names->asks_servers)
         read_only_sandbox_enter_for_processes(symbol_cache_directory());
 }
@@ -174,7 +175,7 @@ static int start_child(struct names *names, struct error *error)
         return error_set(error, -errno, "cannot start a process that finds names: %s",
                          strerror(errno));
     }
-    names->pidfd = pidfd_open(names->child, 0);
+    names->pidfd = kernel_pidfd_open(names->child, 0);
     return 1;
 }
 

@@ -7,12 +7,11 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "recorder/attach/arch/processor.h"
+#include "util/kernel_calls.h"
 #include "util/pass_descriptor.h"
 #include "util/process_files.h"
 #include "wire/ring.h"
@@ -123,7 +122,7 @@ static long inject_call(struct injection *injection, const char *what, enum clie
 static int open_descriptor_of(pid_t pid)
 {
     pid_t living = process_living_thread(pid);
-    int fd = pidfd_open(living, living == pid ? 0 : PIDFD_THREAD);
+    int fd = kernel_pidfd_open(living, living == pid ? 0 : PIDFD_THREAD);
     return fd < 0 ? -errno : fd;
 }
 

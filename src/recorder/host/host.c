@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -32,6 +31,7 @@
 #include "recorder/server/server.h"
 #include "recorder/session/session.h"
 #include "util/clock.h"
+#include "util/kernel_calls.h"
 #include "util/process_files.h"
 
 /* Time that a child has to say hello after the last profiled process has ended. A child says hello
@@ -125,7 +125,7 @@ static int start_command(struct host *host, struct error *error)
     descendants_begin(&host->descendants, pid);
     if (launch.holds)
         enter_command(host, pid);
-    host->command_pidfd = pidfd_open(pid, 0);
+    host->command_pidfd = kernel_pidfd_open(pid, 0);
     if (host->command_pidfd < 0 || (code = server_watch(&host->server, host->command_pidfd)) < 0) {
         code = code < 0 ? code : -errno;
         return error_set(error, code, "cannot watch %s: %s (Linux 5.3 or later is needed)",

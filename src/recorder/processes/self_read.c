@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -16,6 +15,7 @@
 #include <unistd.h>
 
 #include "recorder/processes/process_info.h"
+#include "util/kernel_calls.h"
 #include "util/process_files.h"
 
 /* A filter may pass the call to another process, which may not answer. */
@@ -51,7 +51,7 @@ void self_read_try(void)
         make_call();
     if (child < 0)
         return;
-    struct pollfd end = {.fd = pidfd_open(child, 0), .events = POLLIN};
+    struct pollfd end = {.fd = kernel_pidfd_open(child, 0), .events = POLLIN};
     if (end.fd < 0 || poll(&end, 1, TRIAL_MS) != 1)
         kill(child, SIGKILL);
     if (end.fd >= 0)

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "recorder/reader/reader_process.h"
 #include "util/clock.h"
 #include "util/heartbeat.h"
+#include "util/kernel_calls.h"
 
 /* Failed readers in the lifetime of this process, after which no other is started. */
 #define FAILURES_MAX 4u
@@ -141,7 +141,7 @@ static const char *end_reader(const char *why)
     if (link_state.pid == 0)
         return why;
     hang_up();
-    int pidfd = pidfd_open(link_state.pid, 0);
+    int pidfd = kernel_pidfd_open(link_state.pid, 0);
     /* A reader that is dying gets time to end, so that we learn its own signal. */
     if (why != NULL || !await_end(pidfd, OWN_END_MS)) {
         kill(link_state.pid, SIGKILL);
@@ -255,7 +255,7 @@ void file_reader_close(void)
     end_reader("was closed");
     if (link_state.dismissed == 0)
         return;
-    int pidfd = pidfd_open(link_state.dismissed, 0);
+    int pidfd = kernel_pidfd_open(link_state.dismissed, 0);
     await_end(pidfd, REAP_MS);
     waitpid(link_state.dismissed, NULL, WNOHANG);
     link_state.dismissed = 0;

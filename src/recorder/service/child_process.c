@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "recorder/sockets/run_directory.h"
 #include "util/clock.h"
+#include "util/kernel_calls.h"
 #include "util/priority.h"
 
 #define PAUSE_MS_MIN 100u
@@ -57,7 +57,7 @@ int child_process_start_if_due(struct child_process *process)
     if (process->pid > 0) {
         priority_restore(process->pid);
         process->due_ms = UINT64_MAX;
-        process->pidfd = pidfd_open(process->pid, 0);
+        process->pidfd = kernel_pidfd_open(process->pid, 0);
     }
     if (process->pid > 0 && process->pidfd >= 0)
         return process->pidfd;

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "recorder/service/user_limits.h"
 #include "util/clock.h"
 #include "util/event_loop.h"
+#include "util/kernel_calls.h"
 #include "util/priority.h"
 #include "util/terminal_text.h"
 
@@ -93,7 +93,7 @@ static int start_process(struct supervisor *supervisor, struct supervised *sessi
         priority_restore(session->pid);
     close(ends[1]);
     session_rights_clear(&rights);
-    if (code == 0 && (session->pidfd = pidfd_open(session->pid, 0)) < 0)
+    if (code == 0 && (session->pidfd = kernel_pidfd_open(session->pid, 0)) < 0)
         code = -errno;
     if (code == 0)
         code = event_loop_watch(supervisor->epoll, EPOLL_CTL_ADD, session->pidfd, EPOLLIN);

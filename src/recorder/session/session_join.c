@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "recorder/session/session_state.h"
 #include "recorder/session/target_choice.h"
 #include "util/clock.h"
+#include "util/kernel_calls.h"
 #include "util/main_program.h"
 #include "util/process_files.h"
 #include "util/regular_file.h"
@@ -108,7 +108,7 @@ static uint64_t start_interval(const struct session *session, const struct targe
 static int open_process(pid_t pid, struct error *error)
 {
     struct process_status status;
-    int pidfd = pidfd_open(pid, 0), code = -errno;
+    int pidfd = kernel_pidfd_open(pid, 0), code = -errno;
     if (pidfd >= 0)
         return pidfd;
     if (process_status_read(pid, &status) == 0 && status.leader != (uint64_t)pid)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tools/cli/main/verb_program.h"
+#include "util/close_descriptors.h"
 
 /* Run in the child. Standard input and output belong to the profiled command. */
 static _Noreturn void become_view(pid_t parent, const char *directory)
@@ -25,7 +26,7 @@ static _Noreturn void become_view(pid_t parent, const char *directory)
     if (getppid() != parent || setpgid(0, 0) < 0 || dup2(null, STDIN_FILENO) < 0 ||
         dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
         _exit(1);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
+    close_descriptors(STDERR_FILENO + 1, ~0U);
     verb_program_run((char *const *)arguments);
     _exit(1);
 }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "util/clock.h"
+#include "util/close_descriptors.h"
 #include "util/sibling_program.h"
 #include "util/xmalloc.h"
 
@@ -38,7 +39,7 @@ static _Noreturn void become(const char *path, const char *const *arguments, int
     if (getppid() != parent || setpgid(0, 0) < 0 || dup2(null, STDIN_FILENO) < 0 ||
         dup2(output, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0)
         _exit(127);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
+    close_descriptors(STDERR_FILENO + 1, ~0U);
     execv(path, (char *const *)arguments);
     _exit(127);
 }

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/syscall.h>
 
 #include "recorder/attach/arch/processor.h"
+#include "util/kernel_calls.h"
 
 /* The kernel's segments for code of 64 bits and its stack. */
 #define SEGMENT_OF_CODE 0x33u
