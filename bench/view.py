@@ -17,7 +17,7 @@ the first to the last dump `server` asks for.
              page, on files that the page exports
 
 A time is the median of the rounds. The last three need Chromium, node and the libraries of the
-page's tests in the build directory (-Dtests=true); `others` also needs go, and Speedscope's directory
+page's tests in the build directory (-Dtests=enabled); `others` also needs go, and Speedscope's directory
 dist/release (npm package speedscope) in SPEEDSCOPE.
 """
 
