@@ -22,8 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Newer than the oldest headers. */
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10u
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
 #endif
 
 /* An argument that each call chooses: an address, a descriptor, a process. Filters are asked about

@@ -126,7 +126,7 @@ def judge_means(observations):
         error, off = spread / math.sqrt(len(values)), mean - truth
         # Figures without spread are exact, except for rounding.
         allowed = 3 * error + 1e-9 * truth
-        verdicts["mean", *key] = outside(off, -allowed, allowed)
+        verdicts[("mean", *key)] = outside(off, -allowed, allowed)
         print(
             f"{key[0]:6} {key[1]:13} truth {truth:12} mean {mean:14.1f} "
             f"standard error {error:9.1f} off {off / error if error else 0:+.2f}"
@@ -147,7 +147,8 @@ def judge_coverage(observations, is_bounded_above):
     for kind in sorted({key[0] for key in observations.held}):
         for unit, figures in (("bytes", FIGURES[::2]), ("counts", FIGURES[1::2])):
             by_figure = [observations.held[kind, figure] for figure in figures]
-            share, error = share_of([sum(lists, []) for lists in zip(*by_figure, strict=True)])
+            assert len({len(runs) for runs in by_figure}) == 1
+            share, error = share_of([sum(lists, []) for lists in zip(*by_figure)])
             parts = ", ".join(
                 f"{figure} {share_of(runs)[0]:.4f}" for figure, runs in zip(figures, by_figure)
             )

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "util/kernel_calls.h"
 #include "util/read_only_sandbox.h"
 
 static char place[] = "/tmp/test_read_only_sandbox.XXXXXX";

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "recorder/reader/target_file.h"
+#include "util/kernel_calls.h"
 #include "util/regular_file.h"
 #include "util/seccomp_program.h"
 

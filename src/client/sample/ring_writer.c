@@ -30,9 +30,6 @@
  * allocation noticeably. Multiples of all pages. */
 #define POPULATE_BYTES_MIN (UINT64_C(64) << 10)
 #define POPULATE_BYTES_MAX (UINT64_C(128) << 10)
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 struct ring_open_records *ring_open_records;
 

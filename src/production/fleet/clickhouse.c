@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "production/curl_versions.h"
 #include "util/array.h"
 
 #define PASSWORD_BYTES_MAX 256
@@ -108,7 +109,7 @@ struct clickhouse *clickhouse_open(const struct clickhouse_options *options, str
         server->url[--length] = '\0';
     CURL *curl = server->curl;
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_versions_allow_only_http(curl);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, server->headers);
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, server->problem);
     curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "production/curl_versions.h"
 #include "production/sinks/credentials.h"
 
 #define DEFAULT_TIMEOUT_MS 30000u
@@ -184,12 +185,9 @@ static int set_up(struct sender_link *link, struct error *error)
     bool good = easy != NULL;
 #define SET(option, value) good = good && curl_easy_setopt(easy, option, value) == CURLE_OK
     SET(CURLOPT_PRIVATE, link);
-    SET(CURLOPT_PROTOCOLS_STR, "http,https");
+    good = good && curl_versions_allow_only_http(easy) && curl_versions_leave_resolver(easy);
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_NOSIGNAL, 1L);
-    /* A transfer that ends while its name is looked up leaves the resolver's thread behind. Else
-     * curl waits for it: 9 s were seen where name servers do not answer. */
-    SET(CURLOPT_QUICK_EXIT, 1L);
     SET(CURLOPT_SSL_VERIFYPEER, 1L);
     SET(CURLOPT_SSL_VERIFYHOST, 2L);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);

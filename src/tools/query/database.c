@@ -339,6 +339,18 @@ static int take_include(const char *whole, const char *text, const char **rest, 
     return say_where(whole, text, (int)(at - text), message, error);
 }
 
+/* Return where SQLite stopped reading, -1 if that is unknown: versions before 3.38 do not say it.
+ */
+static int error_offset(sqlite3 *sql)
+{
+#if SQLITE_VERSION_NUMBER >= 3038000
+    return sqlite3_error_offset(sql);
+#else
+    (void)sql;
+    return -1;
+#endif
+}
+
 static int refuse(const char *whole, const char *text, int offset, const char *message,
                   struct error *error)
 {
@@ -379,7 +391,7 @@ int query_database_prepare(struct query_database *database, const char *whole, c
     code = sqlite3_prepare_v2(database->sql, begin, -1, statement, rest);
     if (code == SQLITE_OK)
         return 0;
-    int offset = sqlite3_error_offset(database->sql);
+    int offset = error_offset(database->sql);
     const char *message = sqlite3_errmsg(database->sql);
     return code == SQLITE_AUTH ? refuse(whole, begin, offset, message, error)
                                : say_where(whole, begin, offset, message, error);

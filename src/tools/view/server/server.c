@@ -24,6 +24,8 @@
 
 #define CONNECTIONS_MAX 64u
 #define IDLE_SECONDS 120u
+/* libmicrohttpd has it under another name before 0.9.74. */
+#define HTTP_CONTENT_TOO_LARGE 413u
 #define CONNECTION_BYTES (64u << 10) /* of a request's line and header lines */
 
 /* A question, in the form that its answer needs. */
@@ -416,7 +418,7 @@ static enum MHD_Result server_judge(struct view_server *server, struct MHD_Conne
     if (judged != ACCESS_GRANTED)
         return server_refuse(connection, judged);
     if (received->is_too_long)
-        return send_error(connection, MHD_HTTP_CONTENT_TOO_LARGE,
+        return send_error(connection, HTTP_CONTENT_TOO_LARGE,
                           "the body of the request is too long");
     if (received->has_zero)
         return send_error(connection, MHD_HTTP_BAD_REQUEST,
