@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # C library lacks a part.
 NEEDED = {"__errno_location", "__libc_stack_end", "_dl_debug_addr", "_r_debug", "abort", "environ", "getauxval"}
 # What programs link to calls these by name; the preloaded library finds them, and needs no library.
-NEEDED_BY = {"client": NEEDED | {"__environ", "malloc", "free", "memalign"}, "preload": NEEDED}
+NEEDED_BY = {"client": NEEDED | {"__environ", "_environ", "malloc", "free", "memalign"}, "preload": NEEDED}
 # What the archive may need weakly: one C library lacks it, or no preload library is there. A function that it needs weakly
 # would not be linked into a static program.
 WEAK = {"_DYNAMIC", "__libc_stack_end", "_dl_debug_addr", "_r_debug", "environ", "heapprofd_preloaded"}

@@ -353,9 +353,9 @@ def compare(scene, path, reference=None, addresses=None, places=True, inlined=Tr
 @functools.cache
 def symbol_places(path):
     places = {}
-    for line in output(["nm", "--defined-only", "--without-symbol-versions", path]).decode().splitlines():
+    for line in output(["nm", "--defined-only", path]).decode().splitlines():
         parts = line.split()
-        places.setdefault(parts[-1], set()).add(parts[0])
+        places.setdefault(parts[-1].partition("@")[0], set()).add(parts[0])
     return places
 
 

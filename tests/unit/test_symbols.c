@@ -40,7 +40,7 @@ static void assert_agrees_with_nm(const char *path, const char *table)
 
     char command[512];
     snprintf(command, sizeof(command),
-             "nm %s -S -n --defined-only --without-symbol-versions '%s' |"
+             "nm %s -S -n --defined-only '%s' | sed 's/@.*//' |"
              " awk 'NF == 4 && $3 ~ /[tTWi]/ && $4 !~ /^__sancov_/ { n[$1]++; line[$1] = $0 }"
              " END { for (a in n) if (n[a] == 1) print line[a] }'",
              table, path);
@@ -91,7 +91,7 @@ static const char *lookup_in_libc(const char *wanted)
         skip();
     char command[128];
     snprintf(command, sizeof(command),
-             "nm -D --defined-only --without-symbol-versions /lib/x86_64-linux-gnu/libc.so.6 |"
+             "nm -D --defined-only /lib/x86_64-linux-gnu/libc.so.6 | sed 's/@.*//' |"
              " awk '$3 == \"%s\" { print $1; exit }'",
              wanted);
     FILE *line = popen(command, "r");

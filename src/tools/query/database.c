@@ -148,15 +148,17 @@ void query_database_close(struct query_database *database)
 
 const char query_tables_sql[] =
     "select name from pragma_module_list where name in ('experimental_flamegraph') or "
-    "name in (select name from pragma_table_list where schema = 'main' and name not like "
+    "name in (select name from sqlite_master where type in ('table', 'view') and name not like "
     "'sqlite%') or name like 'hp\\_%' escape '\\' or name like 'stack\\_profile%' escape '\\' "
     "or name like 'stack\\_sample%' escape '\\' or name like 'heap\\_profile%' escape '\\' "
     "or name in ('process', 'thread', 'stats', "
     "'counter', 'counter_track', 'process_counter_track', 'profiler_smaps', "
     "'android_heap_profile_summary_tree', '_android_heap_profile_intervals') "
     "union "
-    "select name from pragma_table_list where type in ('table', 'view') and name not like "
-    "'sqlite%' order by 1";
+    "select name from (select * from sqlite_master union all select * from sqlite_temp_master) "
+    "where type in ('table', 'view') and name not like 'sqlite%' and sql not like 'create "
+    "virtual%' "
+    "order by 1";
 
 sqlite3 *query_database_sql(struct query_database *database)
 {
@@ -235,14 +237,16 @@ static int register_table(struct query_database *database, const struct query_ta
 
 int query_database_register(struct query_database *database, struct error *error)
 {
-    /* SQLite's tables about tables, for the shell. */
+    /* SQLite's tables about tables, for the shell. Versions before 3.37 lack the last one. */
     static const char *const pragmas[] = {"pragma_table_info", "pragma_table_xinfo",
-                                          "pragma_table_list", "pragma_module_list"};
+                                          "pragma_module_list", "pragma_table_list"};
+    size_t pragma_count =
+        sizeof(pragmas) / sizeof(pragmas[0]) - (sqlite3_libversion_number() < 3037000);
     int code = SQLITE_OK;
     if (database->registered)
         return 0;
     database->registered = true;
-    for (size_t i = 0; i < sizeof(pragmas) / sizeof(pragmas[0]) && code == SQLITE_OK; i++)
+    for (size_t i = 0; i < pragma_count && code == SQLITE_OK; i++)
         code = connect_table(database, pragmas[i]);
     for (size_t i = 0; query_tables[i] != NULL && !database->is_file; i++)
         for (const struct query_table *table = query_tables[i]; table->name != NULL; table++)
