@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""make install: the installed programs work in their place, and the build directory does not change. install.py"""
+"""make install: the installed programs work in their place, the loader and pkg-config find the library, make uninstall
+removes all of it, and the build directory does not change. install.py"""
 
 import os
 import shutil
+import subprocess
 import tempfile
 
 import docs
@@ -15,6 +17,45 @@ def files_of(directory):
     return {path: os.stat(path).st_mtime_ns for folder, _, names in os.walk(directory)
             for path in (os.path.join(folder, name) for name in names)
             if not path.endswith("/install-log.txt") and os.path.exists(path)}
+
+
+# Root installs for the whole system, in a mount namespace with an empty /usr/local and a copy of /etc.
+FOR_ALL = """
+set -e
+mkdir "$work/etc"
+cp -a /etc/. "$work/etc"
+mount --bind "$work/etc" /etc
+mount -t tmpfs tmpfs /usr/local
+list() { (cd /usr/local && find . | sort; ldconfig -p | grep heapprofd || true); }
+list >"$work/before"
+make -s -C "$root" install prefix=/usr/local >"$work/said"
+ldconfig -p | grep -F "=> /usr/local/lib/$(gcc -print-multiarch)/libheapprofd_client.so.1" || { echo "not the loader's"; exit 1; }
+cd /usr/local/share/doc/heapprofd/examples
+for library in heapprofd-client heapprofd-client-static heapprofd-noop; do
+    gcc -Wall -Werror -o "$work/$library" arena.c $(pkg-config --cflags --libs $library)
+    "$work/$library"
+done
+heap_profile host --quiet --all-heaps -o "$work/arena" -- "$work/heapprofd-client"
+heap_profile report "$work/arena"
+cd /
+make -s -C "$root" uninstall prefix=/usr/local
+list >"$work/after"
+diff "$work/before" "$work/after"
+cat "$work/said"
+"""
+
+
+def try_for_all():
+    if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL).returncode != 0:
+        print("left out: an installation for the whole system needs root and a mount namespace")
+        return
+    with tempfile.TemporaryDirectory(prefix="install-") as work:
+        # Nothing of this machine's own /usr/local.
+        outcome = run(["unshare", "--mount", "bash", "-c", FOR_ALL],
+                      env={**os.environ, "work": work, "root": ROOT, "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"})
+        said = outcome.stdout.decode(errors="replace") + outcome.stderr.decode(errors="replace")
+        check(outcome.status == 0 and "example.arena" in said, f"for the whole system: {outcome.status}, {said[-1500:]}")
+        check("LD_LIBRARY_PATH" not in said and "PKG_CONFIG_PATH" not in said, f"it asks for paths: {said[-500:]}")
 
 
 def main():
@@ -71,6 +112,7 @@ def main():
     outcome = run(["make", "-C", ROOT, "uninstall", "prefix=/opt/of its own", f"DESTDIR={directory}"])
     check(outcome.status != 0 and b"nothing to remove" in outcome.stderr, f"again: {outcome.stderr!r}")
     shutil.rmtree(directory)
+    try_for_all()
     finish()
 
 
