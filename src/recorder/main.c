@@ -25,6 +25,7 @@
 #endif
 #include "util/output_file.h"
 #include "util/units.h"
+#include "util/version.h"
 
 static const char usage[] =
     "usage: heapprofd [--producer [SOCKET]]\n"
@@ -125,7 +126,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
             fputs(usage, stdout);
             return 1;
         case 'v':
-            puts("heapprofd " HEAPPROFD_VERSION);
+            version_print("heapprofd");
             return 1;
         default:
             fputs("heapprofd: see heapprofd --help\n", stderr);

@@ -4,7 +4,8 @@
 (exports.txt): a name that is missing breaks programs that exist, and one that is not listed is one
 that nobody may take back. And what a library needs of the process that loads it.
 
-    exports.py client LIBRARY     a shared library that exports these, versioned, and nothing else
+    exports.py client LIBRARY     a shared library that exports these, versioned, and nothing else, and
+                                  whose package for Debian promises the same
     exports.py preload LIBRARY    one that exports these, versioned, beside what is not versioned
     exports.py archive LIBRARY    an archive that defines these and no other name
     exports.py noop LIBRARY       the same
@@ -31,6 +32,8 @@ MADE = {"_ITM_deregisterTMCloneTable", "_ITM_registerTMCloneTable", "__cxa_final
 NEWEST_GLIBC = (2, 17)  # of these names' versions; aarch64's first one
 # Room in the block of thread-local storage that all libraries share ("cannot allocate memory in static TLS block").
 TLS_BYTES_MAX = 64
+SONAME = "libheapprofd_client.so.1"
+SYMBOLS = os.path.join(HERE, "..", "..", "debian", "libheapprofd-client1.symbols")
 INTERNAL = ("_fini", "_init", "_end", "_edata", "__bss_start")
 
 
@@ -70,6 +73,21 @@ def check_needs(kind, library):
     return len(faults)
 
 
+def check_promise(library, wanted):
+    """Return the number of differences between the library, its package's symbols and the list."""
+    faults = []
+    sonames = re.findall(r"SONAME.*\[(.*)\]", output_of("readelf", "-dW", library))
+    with open(SYMBOLS) as file:
+        lines = [line for line in file.read().splitlines() if not line.startswith("*")]
+    promised = {line.split()[0].replace("@", "@@") for line in lines[1:]} - {"HEAPPROFD_1@@HEAPPROFD_1"}
+    if sonames != [SONAME] or lines[0].split()[0] != SONAME:
+        faults.append(f"is {sonames}, in the package {lines[0].split()[0]}")
+    faults += [f"and its package differ in {name}" for name in sorted(promised ^ wanted)]
+    for fault in faults:
+        print(f"FAIL: it {fault}")
+    return len(faults)
+
+
 def check_strong(archive):
     """Return the number of functions that the archive needs weakly."""
     rows = [line.split() for line in output_of("nm", "--undefined-only", "--format=posix", archive).splitlines()]
@@ -95,6 +113,8 @@ def main(kind, library):
         print(f"FAIL: {name} is not listed")
     print(f"{len(found)} names")
     faults = check_needs(kind, library) if kind in NEEDED_BY else 0
+    if kind == "client":
+        faults += check_promise(library, wanted)
     if kind == "archive":
         faults += check_strong(library)
     return int(found != wanted or faults > 0)

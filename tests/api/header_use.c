@@ -5,9 +5,15 @@
  */
 #include <heap_profile.h>
 #include <heap_profile.h> /* a second include is harmless */
+#include <stddef.h>
 
+/* The program has a scope on its stack, and the library reads and writes it. */
 #ifndef HEAP_PROFILE_NOOP
-typedef char scope_has_three_words[sizeof(struct HeapProfileScope) == 3 * sizeof(void *) ? 1 : -1];
+#define HOLDS(name, what) typedef char name[(what) ? 1 : -1]
+HOLDS(scope_has_three_words, sizeof(struct HeapProfileScope) == 3 * sizeof(void *));
+HOLDS(scope_name_is_first, offsetof(struct HeapProfileScope, name) == 0);
+HOLDS(scope_outer_is_second, offsetof(struct HeapProfileScope, outer) == sizeof(void *));
+HOLDS(scope_check_is_third, offsetof(struct HeapProfileScope, check) == 2 * sizeof(void *));
 #endif
 
 static void begin(void *data, const AHeapProfileEnableCallbackInfo *info)

@@ -8,6 +8,7 @@
 #include "production/continuous/collector.h"
 #include "production/continuous/reload.h"
 #include "recorder/service/serve.h"
+#include "util/version.h"
 
 static const char usage[] =
     "usage: heapprofd_collector [--config FILE] [--check] [--print]\n"
@@ -64,7 +65,7 @@ int main(int argc, char **argv)
             fputs(usage, stdout);
             return 0;
         case 'v':
-            puts("heapprofd_collector " HEAPPROFD_VERSION);
+            version_print("heapprofd_collector");
             return 0;
         default:
             fputs("heapprofd_collector: see heapprofd_collector --help\n", stderr);

@@ -10,6 +10,7 @@
 #include "tools/cli/main/verb_program.h"
 #include "tools/cli/options/suggest.h"
 #include "tools/print/format.h"
+#include "util/version.h"
 
 #ifdef HEAPPROFD_VIEW
 #define VIEW NULL
@@ -117,7 +118,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        puts("heap_profile " HEAPPROFD_VERSION);
+        version_print("heap_profile");
         return 0;
     }
     return run_verb(argc, argv);

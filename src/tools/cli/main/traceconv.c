@@ -6,6 +6,7 @@
 #include "tools/cli/convert/conversions.h"
 #include "tools/cli/main/tool_setup.h"
 #include "tools/print/format.h"
+#include "util/version.h"
 
 static void print_help(FILE *out)
 {
@@ -35,7 +36,7 @@ int main(int argc, char **argv)
     if (conversion != NULL)
         return conversion->run(argc - 1, argv + 1);
     if (strcmp(argv[1], "--version") == 0) {
-        puts("traceconv " HEAPPROFD_VERSION);
+        version_print("traceconv");
         return 0;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {

@@ -14,6 +14,7 @@
 #include "tools/cli/options/suggest.h"
 #include "tools/print/format.h"
 #include "util/pattern.h"
+#include "util/version.h"
 
 /* The value of the first entry for getopt_long(), above all letters. Entry i returns ENTRY_FIRST +
  * i. */
@@ -153,7 +154,7 @@ int options_parse(const struct verb_line *line, int argc, char **argv, void *req
             return VERB_DONE;
         }
         if (found == ENTRY_VERSION) {
-            printf("%s " HEAPPROFD_VERSION "\n", program_invocation_short_name);
+            version_print(program_invocation_short_name);
             return VERB_DONE;
         }
         const struct option_entry *entry = &line->options[found - ENTRY_FIRST];
