@@ -3,6 +3,7 @@
 """make deb: lintian accepts the packages, and they work in a fresh Debian 12. packages.py [DIRECTORY]
 
 DIRECTORY has the packages already. They are installed with apt in a new root directory, with mount and process namespaces of its own, and purged.
+Those of Debian 12 are installed and used in newer releases, too.
 """
 
 import atexit
@@ -18,14 +19,14 @@ import time
 
 import harness
 from as_service import filtered
-from harness import BUILD, ROOT, check, fail, finish, need, skip
+from harness import BUILD, ROOT, check, finish, need, skip
 
 PAGE = os.path.join(BUILD, "src", "tools", "view", "page", "view_page.c")
 # The packages differ from those of `make deb` in that only the client is optimized, have no debug information, and are
 # hardly compressed.
 QUICKLY = {"DEB_CFLAGS_APPEND": "-O0 -g0", "DEB_BUILD_OPTIONS": "noautodbgsym", "DPKG_DEB_COMPRESSOR_LEVEL": "0"}
 # For the development package.
-COMPILER = "gcc,libc6-dev,pkg-config"
+COMPILER = ("gcc", "libc6-dev", "pkg-config")
 TIMEOUT_S = 1200
 # Directories whose files change with any installation.
 STATE = ("/var/lib/dpkg", "/var/lib/apt", "/var/cache", "/var/log", "/etc/ld.so.cache", "/proc", "/packages")
@@ -78,21 +79,37 @@ heap_profile host --quiet -o /tmp/arena -- ./heapprofd-client && heap_profile re
 """
 
 
+# Libraries have other packages there: libelf1t64 for libelf1.
+NEWER = ("trixie", "sid")
+
+USE_TOOLS = """
+apt-get -qq install -y /packages/*.deb || exit 1
+for file in /usr/bin/heap_profile /usr/bin/heapprofd /usr/bin/traceconv /usr/libexec/heapprofd/*; do
+    ! ldd $file | grep 'not found' || exit 1
+done
+heap_profile host --quiet -o /tmp/ls -- ls / && heap_profile report /tmp/ls && heap_profile query /tmp/ls 'select 6 * 7'
+"""
+
+
 class Root:
-    """A root directory with Debian 12."""
+    """A root directory with a release of Debian."""
 
-    def __init__(self, path):
+    def __init__(self, path, release="bookworm"):
         self.path = path
+        self.release = release
+        self.problem = "not made"
 
-    def install_debian(self):
+    def install_debian(self, *packages):
         mirror = re.search(r"\S*debian\S*", subprocess.run(
             ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Codename: bookworm"],
             capture_output=True, text=True).stdout)
         result = subprocess.run(
             ["mmdebstrap", "--variant=apt", "--quiet", "--skip=cleanup/apt/lists", "--aptopt=APT::Install-Recommends false",
-             f"--include={COMPILER}", "bookworm", self.path, mirror[0] if mirror else "http://deb.debian.org/debian/"],
+             "--aptopt=Acquire::Check-Valid-Until false",  # a mirror of an earlier day
+             *([f"--include={','.join(packages)}"] if packages else []), self.release, self.path,
+             mirror[0] if mirror else "http://deb.debian.org/debian/"],
             capture_output=True, text=True, errors="replace")
-        return result.returncode == 0 or fail(f"mmdebstrap: {result.stderr[-1000:]}")
+        self.problem = "" if result.returncode == 0 else f"mmdebstrap {self.release}: {result.stderr[-1000:]}"
 
     def run(self, script, namespaces=("--pid",), wrapper=()):
         """Run a shell's script as root of the directory. Everything that it starts in its own --pid ends with it."""
@@ -157,13 +174,26 @@ def try_container(root):
         outside.wait()
 
 
-def try_packages(root, packages):
-    """Install, use and purge the packages."""
+def bring(root, packages):
     inside = os.path.join(root.path, "packages")
     os.mkdir(inside)
     for package in packages:
         shutil.copy(package, inside)
     shutil.copy("/etc/resolv.conf", os.path.join(root.path, "etc"))
+
+
+def try_newer(root, packages):
+    """The packages of Debian 12 work in a newer release. The mirror may not have it."""
+    if root.problem:
+        print(f"left out: {root.problem}")
+        return
+    bring(root, packages)
+    root.succeeds(USE_TOOLS, root.release, r"Bytes live(.|\n)*\b42\b")
+
+
+def try_packages(root, packages):
+    """Install, use and purge the packages."""
+    bring(root, packages)
     before = root.files()
     root.succeeds("apt-get -qq install -y /packages/heapprofd_*.deb", "only the daemon")
     for absent in ("/usr/bin/heap_profile", "/usr/libexec/heapprofd", "/lib/systemd/system/heapprofd-collector.service"):
@@ -190,8 +220,15 @@ def main():
     directory = tempfile.mkdtemp(prefix="packages-", dir=os.environ.get("TMPDIR", "/var/tmp"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     root = Root(os.path.join(directory, "root"))
+    newer = [Root(os.path.join(directory, release), release) for release in NEWER]
     begin = time.monotonic()
-    debian = threading.Thread(target=root.install_debian)
+
+    def install_releases():
+        root.install_debian(*COMPILER)
+        for other in newer:
+            other.install_debian()
+
+    debian = threading.Thread(target=install_releases)
     debian.start()
     output = sys.argv[1] if len(sys.argv) > 1 else os.path.join(directory, "build")
     if len(sys.argv) == 1:
@@ -202,8 +239,11 @@ def main():
         lintian(output)
     debian.join()
     ready = time.monotonic()
+    check(not root.problem, root.problem)
     if not harness.failures:
         try_packages(root, packages)
+        for other in newer:
+            try_newer(other, packages)
     end = time.monotonic()
     print(f"build {built - begin:.1f} s, lintian and Debian {ready - built:.1f} s, packages {end - ready:.1f} s")
     finish()
