@@ -171,6 +171,9 @@ bool input_may_run(const struct trampoline *trampoline, unsigned *count)
     for (size_t at = 0; at < site->length; at += decoded.length) {
         if (!input_decode(site->original + at, site->length - at, &decoded, operands))
             return false;
+        /* After the last one there may be padding. */
+        if (*count < trampoline->instruction_count && trampoline->instructions[*count].before != at)
+            input_fail("another decoder finds other instructions");
         if (!is_harmless(&decoded, operands) ||
             is_branch_to_itself(site->address - FUNCTION + at, &decoded))
             return false;
