@@ -11,8 +11,8 @@
 
 struct place_rule {
     bool list;
-    const struct way *ways; /* of an object; ends with key NULL, which matches any other key */
     struct way element;     /* of a list */
+    const struct way *ways; /* of an object; ends with key NULL, which matches any other key */
 };
 
 #define WAY(key, place, field)                                                                     \

@@ -249,9 +249,9 @@ static int sum_sites(struct making *making, const struct import_site *sites, siz
                      struct profile_sample *sample)
 {
     struct builder *builder = making->importing->builder;
+    const struct trace_figures none = {0};
     const struct profile_part untyped = {.type = builder->strings[0],
-                                         .figures = before == NULL ? (struct trace_figures){0}
-                                                                   : before->figures};
+                                         .figures = before == NULL ? none : before->figures};
     struct parts_before had = {
         .parts = before != NULL && before->part_count > 0 ? before->parts : &untyped,
         .count = before == NULL           ? 0
