@@ -3,7 +3,6 @@
 #include "profile/symbols/debuginfod.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -29,7 +28,7 @@ static int is_late(void *client, long done, long all)
     return clock_read_ms(CLOCK_MONOTONIC) > deadline_ms;
 }
 
-struct debuginfod *debuginfod_open(unsigned limit_ms)
+struct debuginfod *debuginfod_open(unsigned limit_ms, struct error *error)
 {
     const char *servers = getenv("DEBUGINFOD_URLS");
     struct debuginfod *debuginfod =
@@ -54,6 +53,10 @@ struct debuginfod *debuginfod_open(unsigned limit_ms)
     if (debuginfod->client != NULL)
         return debuginfod;
     debuginfod_close(debuginfod);
+    error_set(
+        error, -ENOENT,
+        "DEBUGINFOD_URLS names servers, but their client libdebuginfod.so.1 is not installed; "
+        "install it (libdebuginfod1)");
     return NULL;
 }
 
@@ -80,24 +83,4 @@ char *debuginfod_find(struct debuginfod *debuginfod, const uint8_t *build_id, si
         return NULL;
     close(fd);
     return path;
-}
-
-bool debuginfod_cache_path(size_t index, const char *build_id, char *path, size_t size)
-{
-    static const struct {
-        const char *variable, *below;
-    } caches[] = {
-        {"DEBUGINFOD_CACHE_PATH", ""},
-        {"XDG_CACHE_HOME", "/debuginfod_client"},
-        {"HOME", "/.cache/debuginfod_client"},
-        {"HOME", "/.debuginfod_client_cache"},
-    };
-    if (index >= sizeof(caches) / sizeof(caches[0]))
-        return false;
-    const char *directory = getenv(caches[index].variable);
-    if (directory == NULL || directory[0] != '/' ||
-        snprintf(path, size, "%s%s/%s/debuginfo", directory, caches[index].below, build_id) >=
-            (int)size)
-        path[0] = 0;
-    return true;
 }

@@ -176,7 +176,7 @@ struct symbol_finder *symbol_finder_open(const struct symbol_finder_options *opt
         return NULL;
     }
     if (options->automatic && !options->offline)
-        finder->debuginfod = debuginfod_open(0);
+        finder->debuginfod = debuginfod_open(0, warning);
     return finder;
 }
 

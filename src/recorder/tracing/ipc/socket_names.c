@@ -2,7 +2,9 @@
 /* The names' defaults and forms. */
 #include "recorder/tracing/ipc/socket_names.h"
 
-#include <netdb.h>
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,23 +79,41 @@ static bool split_host_port(const char *name, char host[64], const char **port)
     return true;
 }
 
+/* Read an address of IPv6, which may end with the interface that leads to it: "fe80::1%eth0". */
+static bool read_ipv6(const char *host, struct sockaddr_in6 *address)
+{
+    char number[64];
+    size_t length = strcspn(host, "%");
+    snprintf(number, sizeof(number), "%.*s", (int)length, host);
+    if (host[length] == '%')
+        address->sin6_scope_id = if_nametoindex(host + length + 1);
+    return inet_pton(AF_INET6, number, &address->sin6_addr) == 1 &&
+           (host[length] == '\0' || address->sin6_scope_id != 0);
+}
+
 /* Only numbers: looking up a host's name could wait for the network. */
 static int tcp_address(const char *name, const char *host, const char *port,
                        struct sockaddr_storage *address, struct error *error)
 {
-    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-                                   .ai_socktype = SOCK_STREAM};
-    struct addrinfo *found;
-    int result = getaddrinfo(host, port, &hints, &found);
-    if (result != 0)
-        return error_set(error, -EINVAL,
-                         "%s: not an address (%s); write it in numbers, such as 127.0.0.1:%s, or "
-                         "give a socket's path",
-                         name, gai_strerror(result), port);
-    int length = (int)found->ai_addrlen;
-    memcpy(address, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    return length;
+    struct sockaddr_in *ipv4 = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)address;
+    unsigned long number = strtoul(port, NULL, 10);
+    memset(address, 0, sizeof(*address));
+    if (strlen(port) <= 5 && number <= UINT16_MAX && inet_aton(host, &ipv4->sin_addr) != 0) {
+        ipv4->sin_family = AF_INET;
+        ipv4->sin_port = htons((uint16_t)number);
+        return sizeof(*ipv4);
+    }
+    memset(address, 0, sizeof(*address));
+    if (strlen(port) <= 5 && number <= UINT16_MAX && read_ipv6(host, ipv6)) {
+        ipv6->sin6_family = AF_INET6;
+        ipv6->sin6_port = htons((uint16_t)number);
+        return sizeof(*ipv6);
+    }
+    return error_set(error, -EINVAL,
+                     "%s: not an address; write it in numbers, such as 127.0.0.1:%s, or give a "
+                     "socket's path",
+                     name, port);
 }
 
 int tracing_socket_address(const char *name, struct sockaddr_storage *address, struct error *error)

@@ -4,8 +4,9 @@
  * is a trace that every tool reads. (Perfetto's traceconv makes a tar archive of the same parts.)
  * Names that the trace already has are not added again.
  */
+#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,16 +210,28 @@ static void add_build_directories(struct request *request)
         symbol_places_add(&request->places, symbols);
 }
 
+/* Where a build of Android's leaves a map for each of its variants. */
+#define BUILT_MAPS "app/build/outputs/mapping"
+
+static int is_shown(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
 static int find_maps(struct request *request, struct error *error)
 {
-    glob_t found = {0};
+    char path[PATH_MAX];
+    struct dirent **variants = NULL;
     int result =
         deobfuscate_maps_add_list(&request->automatic, getenv("PERFETTO_PROGUARD_MAP"), error);
-    if (result == 0 && glob("app/build/outputs/mapping/*/mapping.txt", 0, NULL, &found) == 0) {
-        for (size_t i = 0; i < found.gl_pathc && result == 0; i++)
-            result = deobfuscate_maps_add(&request->automatic, found.gl_pathv[i], error);
+    int count = scandir(BUILT_MAPS, &variants, is_shown, alphasort);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof(path), BUILT_MAPS "/%s/mapping.txt", variants[i]->d_name);
+        if (result == 0 && access(path, F_OK) == 0)
+            result = deobfuscate_maps_add(&request->automatic, path, error);
+        free(variants[i]);
     }
-    globfree(&found);
+    free(variants);
     return result;
 }
 

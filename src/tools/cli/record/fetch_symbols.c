@@ -23,7 +23,7 @@ static void fetch(const char *path, const char *name, bool quiet)
     if (servers == NULL || servers[0] == 0 || path[0] == 0 || program_read(&program, path) < 0 ||
         !program_needs_debug_file(&program))
         return;
-    struct debuginfod *debuginfod = debuginfod_open(FETCH_LIMIT_MS);
+    struct debuginfod *debuginfod = debuginfod_open(FETCH_LIMIT_MS, NULL);
     if (debuginfod == NULL)
         return;
     if (!quiet)
