@@ -9,13 +9,14 @@
 #   make install  installs what was built (prefix=/usr/local, DESTDIR=)
 #   make uninstall  removes what make install has installed (the same prefix and DESTDIR)
 #   make deb      builds Debian packages into build-deb/, see docs/packages.md
+#   make dist      builds a file for servers into build-dist/, see docs/containers.md
 #   make bench    measures against other profilers, writes docs/performance.md and bench/aims.md
 #   make clean    removes what was built
 
 prefix ?= /usr/local
 DESTDIR ?=
 
-.PHONY: all build demo check check-all fuzz install uninstall deb bench clean
+.PHONY: all build demo check check-all fuzz install uninstall deb dist bench clean
 
 all: build
 
@@ -50,10 +51,15 @@ deb:
 	@scripts/install-deps deb
 	@scripts/deb
 
+dist:
+	@scripts/install-deps build
+	@scripts/dist build
+	@[ ! -e sysroot-aarch64/usr/include/dwarf.h ] || scripts/dist build-aarch64
+
 bench:
 	@scripts/install-deps bench
 	@scripts/build build
 	@bench/run.py
 
 clean:
-	rm -rf build build-sanitize build-fuzz build-aarch64 build-deb
+	rm -rf build build-sanitize build-fuzz build-aarch64 build-deb build-dist
