@@ -87,7 +87,7 @@ static int debuginfod_request(const struct debuginfod *debuginfod, const char *u
     curl_run_add(&run, "output", path);
     curl_run_add(&run, "fail", NULL);
     curl_run_add(&run, "location", NULL);
-    curl_run_add(&run, "proto", "=http,https");
+    curl_run_add(&run, "proto", "=http,https,file");
     curl_run_add(&run, "user-agent", "heapprofd/" HEAPPROFD_VERSION);
     curl_run_add(&run, "speed-limit", "1");
     curl_run_add(&run, "speed-time", SILENCE_S);
@@ -101,8 +101,11 @@ static int debuginfod_request(const struct debuginfod *debuginfod, const char *u
     return curl_run_finish(&run, failure);
 }
 
-/* curl's exit status for an answer such as 404. */
-#define CURL_NOT_THERE 22
+/* Return whether this is curl's exit status for an answer such as 404, or for no file. */
+static bool is_missing(int code)
+{
+    return code == 22 || code == 37;
+}
 
 /* Ask each server. Return whether one had it. *is_nowhere: they all answered, and none had it. */
 static bool debuginfod_ask(const struct debuginfod *debuginfod, const char *build_id,
@@ -120,7 +123,7 @@ static bool debuginfod_ask(const struct debuginfod *debuginfod, const char *buil
             int code = debuginfod_request(debuginfod, url, path);
             if (code == 0)
                 return true;
-            *is_nowhere = *is_nowhere && code == CURL_NOT_THERE;
+            *is_nowhere = *is_nowhere && is_missing(code);
         }
         at += length;
     }

@@ -8,9 +8,8 @@
 #include <locale.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <strings.h>
+
+#include "util/locale_name.h"
 
 /* The linker leads calls of NAME to __wrap_NAME (scripts/link-static). */
 void *__wrap_dlopen(const char *path, int flags);
@@ -47,29 +46,16 @@ char *__wrap_dlerror(void)
     return "this program is linked statically and loads no libraries";
 }
 
-/* Return whether the user's locale has UTF-8, for which the C library has the conversion in it. */
-static bool loading_is_utf8(void)
-{
-    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    const char *name = NULL;
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        if (name == NULL || *name == '\0')
-            name = getenv(variables[i]);
-    }
-    const char *charset = name == NULL ? NULL : strchr(name, '.');
-    return charset != NULL &&
-           (strncasecmp(charset, ".utf-8", 6) == 0 || strncasecmp(charset, ".utf8", 5) == 0);
-}
-
+/* The C library has the conversion of UTF-8 in it, and no other one. */
 char *__wrap_setlocale(int category, const char *name)
 {
     bool is_users = name != NULL && *name == '\0';
-    return __real_setlocale(category, is_users && !loading_is_utf8() ? "C" : name);
+    return __real_setlocale(category, is_users && !locale_name_has_utf8() ? "C" : name);
 }
 
 locale_t __wrap_newlocale(int mask, const char *name, locale_t base)
 {
-    return __real_newlocale(mask, *name == '\0' && !loading_is_utf8() ? "C" : name, base);
+    return __real_newlocale(mask, *name == '\0' && !locale_name_has_utf8() ? "C" : name, base);
 }
 
 const char *__wrap_gnu_get_libc_version(void)

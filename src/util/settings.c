@@ -200,8 +200,12 @@ static int read_directory(struct settings *settings, const char *directory, stru
 int settings_read(struct settings *settings, const char *file, const char *directory,
                   struct error *error)
 {
+    size_t before = settings->text_count;
     int code = read_file(settings, file, error);
-    return code < 0 || directory == NULL ? code : read_directory(settings, directory, error);
+    if (directory == NULL || (code < 0 && code != -ENOENT))
+        return code;
+    int rest = read_directory(settings, directory, error);
+    return rest < 0 ? rest : settings->text_count > before ? 0 : code;
 }
 
 void settings_clear(struct settings *settings)

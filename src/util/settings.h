@@ -46,8 +46,8 @@ struct settings {
 
 /* Read a file, then the files DIRECTORY/?*.conf in the order of their names (NULL: none). A section
  * that appears again goes on: a later setting of the same key replaces the earlier one. Return 0,
- * -ENOENT if there is no such file (the directory may be missing), or another negative errno with a
- * message that has the file and the line. */
+ * -ENOENT if there is no such file at all, or another negative errno with a message that has the
+ * file and the line. */
 int settings_read(struct settings *settings, const char *file, const char *directory,
                   struct error *error);
 

@@ -65,8 +65,10 @@ static void refused_lines(void **state)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"never_profile x, y\na = b\n", "test.conf:2: a setting before the first section, such as [continuous]"},
-        {"never_profiled x\n", "test.conf:1: a setting before the first section, such as [continuous]"},
+        {"never_profile x, y\na = b\n",
+         "test.conf:2: a setting before the first section, such as [continuous]"},
+        {"never_profiled x\n",
+         "test.conf:1: a setting before the first section, such as [continuous]"},
         {"a = b\n", "test.conf:1: a setting before the first section, such as [continuous]"},
         {"\n[sink a\n", "test.conf:2: a section ends with ']'"},
         {"[ ]\n", "test.conf:1: a section without a kind; [sink NAME] is one with"},
@@ -145,6 +147,13 @@ static void drop_ins(void **state)
     assert_string_equal(setting_text(section, "z", ""), "2");
     assert_null(settings_next(&settings, "a", section));
     assert_non_null(settings_next(&settings, "b", NULL));
+    settings_clear(&settings);
+    /* The main file may be missing. */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(settings_read(&settings, path, drop_ins, &error), 0);
+    section = settings_next(&settings, "a", NULL);
+    assert_string_equal(setting_text(section, "x", ""), "3");
+    assert_string_equal(setting_text(section, "y", "none"), "none");
     settings_clear(&settings);
     snprintf(command, sizeof(command), "rm -r '%s'", directory);
     assert_int_equal(system(command), 0);

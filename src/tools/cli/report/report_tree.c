@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "tools/cli/report/report_tables.h"
+#include "util/locale_name.h"
 #include "util/ranked.h"
 #include "util/xmalloc.h"
 
@@ -44,6 +45,8 @@ struct level {
 
 static bool locale_is_utf8(void)
 {
+    if (locale_name_has_utf8())
+        return true;
     locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
     if (locale == (locale_t)0)
         return false;
