@@ -52,7 +52,7 @@ deb:
 	@scripts/deb
 
 dist:
-	@scripts/install-deps build
+	@scripts/install-deps dist
 	@scripts/dist build
 	@[ ! -e sysroot-aarch64/usr/include/dwarf.h ] || scripts/dist build-aarch64
 
