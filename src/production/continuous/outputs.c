@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/stat.h>
 
 #include "production/continuous/period.h"
 #include "recorder/sockets/run_directory.h"
@@ -115,6 +116,11 @@ static int open_sinks(struct outputs *outputs, struct collector_config *config, 
 {
     if (outputs->prints)
         return 0;
+    /* An image for containers may have no /var/lib. Failures show when the spool is opened. */
+    if (strcmp(config->spool, COLLECTOR_SPOOL_DIRECTORY) == 0) {
+        mkdir("/var", 0755);
+        mkdir("/var/lib", 0755);
+    }
     outputs->sinks = sinks_open(&config->settings, config->spool, error);
     if (outputs->sinks == NULL)
         return error->code < 0 ? error->code : -EINVAL;
