@@ -28,8 +28,8 @@ from harness import BUILD, ROOT, TOOL, check, run
 # Options of other programs that pages name outside of command lines.
 FOREIGN = {
     "--args", "--background", "--build-id", "--cap-add", "--encode", "--icf", "--interpreted-frames-native-stack",
-    "--jitmap", "--keep", "--memlog-sampling-rate", "--no-view", "--now", "--offline", "--perf-basic-prof", "--perf-prof", "--prefix", "--record-only",
-    "--set-socket-permissions", "--stream", "--tool",
+    "--jitmap", "--keep", "--memlog-sampling-rate", "--no-view", "--now", "--offline", "--perf-basic-prof", "--perf-prof", "--prefix", "--profile",
+    "--record-only", "--security-opt", "--set-socket-permissions", "--stream", "--target", "--tool",
 }
 
 
