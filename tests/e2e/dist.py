@@ -86,6 +86,17 @@ rm /etc/heapprofd.conf.d/test.conf
 echo collected
 """
 
+# A sink needs the program curl, which no root has.
+NO_CURL = """
+printf '[continuous]\\nperiod = 1s\\n[program %s]\\n[sink web]\\ntype = pyroscope\\nurl = http://localhost:1\\n' $NAME \\
+    >/etc/heapprofd.conf.d/test.conf
+sh -c "$LOOP" >/dev/null & target=$!
+./heapprofd & daemon=$!
+until ./heap_profile status | grep "install curl"; do kill -0 $daemon || exit 1; sleep 0.1; done
+kill $daemon $target
+wait $daemon
+"""
+
 
 class Root:
     """A root directory in which the file is unpacked."""
@@ -120,6 +131,9 @@ class Root:
             os.makedirs(os.path.join(self.path, name), exist_ok=True)
         with tarfile.open(file) as archive:
             archive.extractall(self.path + PLACE)
+        # Look-ups for which the root has no libraries.
+        with open(os.path.join(self.path, "etc", "nsswitch.conf"), "w") as names:
+            names.write("passwd: files systemd sss\ngroup: files systemd sss\nhosts: files resolve dns\n")
         self.place = os.path.join(PLACE, os.listdir(self.path + PLACE)[0])
 
     def command(self, script, namespaces=("--pid",), rights=(), user=0):
@@ -167,8 +181,8 @@ def make(directory):
     return found[0]
 
 
-def interpreter_of(content):
-    """Return whether a program needs a loader: its ELF file has PT_INTERP."""
+def needs_loader(content):
+    """Return whether a program's ELF file has PT_INTERP."""
     offset, = struct.unpack_from("<Q", content, 32)
     size, count = struct.unpack_from("<HH", content, 54)
     return any(struct.unpack_from("<I", content, offset + i * size)[0] == 3 for i in range(count))
@@ -195,7 +209,7 @@ def check_file(path):
     for name, content in contents.items():
         check(here not in content, f"{name} names the directory of the build")
         if name.startswith(("bin/", "libexec/")):
-            check(content[:4] == b"\x7fELF" and not interpreter_of(content), f"{name} needs a loader")
+            check(content[:4] == b"\x7fELF" and not needs_loader(content), f"{name} needs a loader")
 
 
 def check_clients(tree):
@@ -239,6 +253,7 @@ def try_root(root):
     root.succeeds(RUNNING, "-p", "attached")
     root.succeeds(NAMED, "-n", "found")
     root.succeeds(CONTINUOUS, "continuous mode", "collected")
+    root.succeeds(NO_CURL, "a sink without curl", "install curl")
 
 
 def until(condition, what):
@@ -361,6 +376,11 @@ def main():
         skip("this machine has no namespaces for us")
     if os.path.realpath(BUILD) != os.path.join(os.path.realpath(ROOT), "build"):
         skip("this is not the build directory of make dist")
+    archives = os.path.join(ROOT, "sysroot-static")
+    if not os.path.exists(os.path.join(archives, "libZydis.a")):
+        made = run([os.path.join(ROOT, "scripts", "zydis"), archives])
+        if made.status != 0:
+            skip(f"the sources of Zydis cannot be had: {made.stderr.decode()[-300:]}")
     directory = harness.make_work_directory("dist-")
     mirrors = re.search(r"\S*debian\S*", run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Codename: bookworm"]).stdout.decode())
