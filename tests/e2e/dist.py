@@ -271,7 +271,7 @@ class Program:
     def __init__(self, root, before=(), **options):
         self.parent = subprocess.Popen(
             [*before, *root.command(root.loop, **options)], env=root.environment(), stdin=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         until(lambda: harness.find_descendant(self.parent.pid, root.program), f"{root.name}: {root.program}")
         self.pid = harness.find_descendant(self.parent.pid, root.program)
 
@@ -279,7 +279,10 @@ class Program:
         return self
 
     def __exit__(self, *_):
-        self.parent.kill()
+        # The first process of the namespace: all others end with it. Its parent cannot be relied on to end it, because
+        # the kernel forgets that wish when rights change.
+        for child in harness.children_of(self.parent.pid):
+            os.kill(child, signal.SIGKILL)
         self.parent.wait()
 
 
