@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """make dist: the file for servers works in any root directory, from any place, and in containers. dist.py [FILE]
 
-The roots are Debian 11, 12, 13 and sid, one with musl and a static busybox, and one with the busybox alone. FILE is
+The roots are Debian 11, 12, 13 and sid, and one with musl and a static busybox. FILE is
 used instead of one that is made here.
 """
 
@@ -379,11 +379,6 @@ def main():
         skip("this machine has no namespaces for us")
     if os.path.realpath(BUILD) != os.path.join(os.path.realpath(ROOT), "build"):
         skip("this is not the build directory of make dist")
-    archives = os.path.join(ROOT, "sysroot-static")
-    if not os.path.exists(os.path.join(archives, "libZydis.a")):
-        made = run([os.path.join(ROOT, "scripts", "zydis"), archives])
-        if made.status != 0:
-            skip(f"the sources of Zydis cannot be had: {made.stderr.decode()[-300:]}")
     directory = harness.make_work_directory("dist-")
     # Of the programs that are not run in a root: nothing of the machine's is used or left.
     os.environ["HEAPPROFD_RUN_DIR"] = os.path.join(directory, "run")
