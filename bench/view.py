@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measure how fast `heap_profile view` is, and its memory: docs/view.md.
 
-    bench/view.py [--traces NAME,NAME,...] [--rounds N] [server] [page] [frames] [others]
+    bench/view.py [--traces NAME,NAME,...] [--rounds N] [server] [page] [saved] [frames] [others]
 
 The traces are made. TRACES below (tests/e2e/make_trace): stacks of 16 frames or 300, a fifth of the
 callsites with two threads. PROCESSES (make_dumps): many small dumps, whose overview and range from
@@ -12,11 +12,12 @@ the first to the last dump `server` asks for.
              ones share; "first graph" counts from the start of the command
     page     what a user sees, in Chromium of 1920 x 1080 without a GPU: from the command to the first
              painted graph, and from a click or key to the painted answer
+    saved    the same of a page that is a file, from its opening on
     frames   panning and zooming a graph whose boxes are all a pixel wide
     others   the first graph and another view of Speedscope and of `go tool pprof -http` beside the
              page, on files that the page exports
 
-A time is the median of the rounds. The last three need Chromium, node and the libraries of the
+A time is the median of the rounds. The last four need Chromium, node and the libraries of the
 page's tests in the build directory (-Dtests=enabled); `others` also needs go, and Speedscope's directory
 dist/release (npm package speedscope) in SPEEDSCOPE.
 """
@@ -179,6 +180,16 @@ def measure_page(trace, directory, rounds):
           f"peak {found['serverPeak'] / size:.1f}; tab {found['tab'] / 1e6:.0f} MB", flush=True)
 
 
+def measure_saved(trace, directory, rounds):
+    page = os.path.join(directory, "page.html")
+    begin = time.monotonic()
+    subprocess.run([TOOL, "view", "--save", page, trace], check=True)
+    taken = time.monotonic() - begin
+    found = medians([browse("saved", [page], directory) for _ in range(rounds)])
+    print_times("saved page", found, ("first", "view", "dump", "direction", "filter", "table"))
+    print(f"  {os.path.getsize(page) / 1e6:.1f} MB, written in {taken:.1f} s; tab {found['tab'] / 1e6:.0f} MB", flush=True)
+
+
 def measure_frames(directory, rounds, height):
     """Draw a comb: stacks side by side, each a pixel wide and deeper than the window."""
     comb = os.path.join(directory, "comb.collapsed")
@@ -230,23 +241,25 @@ def measure_others(trace, directory, rounds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="server, page, frames, others")
+    parser.add_argument("parts", nargs="*", metavar="server, page, saved, frames, others")
     parser.add_argument("--traces", default="100k,250k,1M,dumps,deep")
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     parts = []
-    for part in options.parts or ["server", "page", "frames", "others"]:
+    for part in options.parts or ["server", "page", "saved", "frames", "others"]:
         if lacks := missing(part):
             print(f"{part}: not measured, for want of {', '.join(lacks)}")
         else:
             parts.append(part)
-    for name in options.traces.split(",") if set(parts) & {"server", "page", "others"} else []:
+    for name in options.traces.split(",") if set(parts) & {"server", "page", "saved", "others"} else []:
         with tempfile.TemporaryDirectory() as directory:
             trace = make(directory, name)
             if "server" in parts:
                 measure_server(trace, options.rounds)
             if "page" in parts:
                 measure_page(trace, directory, options.rounds)
+            if "saved" in parts:
+                measure_saved(trace, directory, options.rounds)
             if "others" in parts and name == "100k":
                 measure_others(trace, directory, options.rounds)
     for name in PROCESSES if "server" in parts else []:

@@ -3,8 +3,9 @@
 // what is shown, and prints the times in milliseconds and the memory in bytes as JSON.
 //
 //     node view_browser.mjs TOOL COMMAND...     TOOL: view, frames, pprof, speedscope
+//     node view_browser.mjs saved PAGE
 //
-// The command prints the address of the page. Times are those of the page itself, from the event
+// The command prints the address of the page; a saved page needs none. Times are those of the page itself, from the event
 // until the frame after the one that shows the change.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -30,6 +31,7 @@ async function rendererMemory(browser) {
 }
 
 function serve() {
+  if (tool === "saved") return { process: null, address: Promise.resolve(`file://${command[0]}`) };
   const process = spawn(command[0], command.slice(1), { stdio: ["ignore", "pipe", "pipe"] });
   const address = new Promise((resolve, reject) => {
     const read = (data) => {
@@ -87,7 +89,7 @@ async function measureView(page, address, started) {
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) transfer += Number(response.headers()["content-length"] ?? 0);
   });
-  await page.goto(`${address}/#tab=flame&heap=0.0`);
+  await page.goto(`${address}${tool === "saved" ? "" : "/"}#tab=flame&heap=0.0`);
   await painted(page, () => document.querySelector(".flame-scroll canvas") !== null);
   const result = { first: performance.now() - started, transfer };
   const dump = await page.evaluate(() => [...document.querySelectorAll(".choice select")].find((box) => /^\d+ of \d+/.test(box.selectedOptions[0]?.text ?? ""))?.options.length ?? 1);
@@ -161,7 +163,7 @@ async function measureSpeedscope(page, address, started) {
   return { ...result, view: performance.now() - begun };
 }
 
-const MEASURES = { view: measureView, frames: measureFrames, pprof: measurePprof, speedscope: measureSpeedscope };
+const MEASURES = { view: measureView, saved: measureView, frames: measureFrames, pprof: measurePprof, speedscope: measureSpeedscope };
 const free = tool === "frames" ? ["--disable-frame-rate-limit", "--disable-gpu-vsync"] : [];
 const browser = await chromium.launch({ executablePath: process.env["CHROMIUM"] ?? "/usr/bin/chromium", args: ["--no-sandbox", "--enable-unsafe-swiftshader", ...free] });
 const page = await browser.newPage({ viewport: WINDOW });
@@ -169,10 +171,10 @@ const started = performance.now();
 const server = serve();
 try {
   const result = await MEASURES[tool](page, await server.address, started);
-  const memory = memoryOf(server.process.pid);
-  console.log(JSON.stringify({ ...result, server: memory.now, serverPeak: memory.peak, tab: await rendererMemory(browser) }));
+  const memory = server.process && memoryOf(server.process.pid);
+  console.log(JSON.stringify({ ...result, server: memory?.now, serverPeak: memory?.peak, tab: await rendererMemory(browser) }));
 } finally {
-  server.process.removeAllListeners("exit");
-  server.process.kill();
+  server.process?.removeAllListeners("exit");
+  server.process?.kill();
   await browser.close();
 }

@@ -5,26 +5,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "util/format_bytes.h"
-
-void process_end_set_status(struct process_end *end, int32_t wait_status)
-{
-    end->how = PROCESS_END_UNKNOWN;
-    end->code = 0;
-    end->core_dumped = false;
-    if (wait_status < 0)
-        return;
-    if (WIFSIGNALED(wait_status)) {
-        end->how = PROCESS_END_SIGNALED;
-        end->code = WTERMSIG(wait_status);
-        end->core_dumped = WCOREDUMP(wait_status);
-    } else if (WIFEXITED(wait_status)) {
-        end->how = PROCESS_END_EXITED;
-        end->code = WEXITSTATUS(wait_status);
-    }
-}
 
 static bool has_risen(const struct process_end *end)
 {

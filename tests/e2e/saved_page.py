@@ -1,88 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a page that is a file (src/tools/view/saved/saved_blocks.h, src/tools/view/saved/saved_stacks.h): its data, and the figures of its stacks."""
+"""Read a page that is a file: ask the engine inside it (saved_page.mjs), as the page does."""
 
 import base64
 import json
+import os
 import re
 import struct
-import zlib
+import subprocess
+import weakref
 
-NONE = 0xffffffff
-ALLOCATED, FREED, PEAK = 0, 5, 10
-VIEWS = {"space": (ALLOCATED, 0), "objects": (ALLOCATED, 1), "alloc_space": (ALLOCATED, 0), "alloc_objects": (ALLOCATED, 1), "max": (PEAK, 0)}
+from harness import need
 
-
-class Block:
-    """A header with columns."""
-
-    def __init__(self, content):
-        length = struct.unpack_from("<I", content)[0]
-        self.header, at = json.loads(content[4:4 + length]), 4 + length
-        self.columns = {}
-        for column in self.header.get("columns", []):
-            width = 8 if column["type"] == "f64" else 4
-            count = column["count"]
-            planes = content[at:at + width * count]
-            at += width * count
-            values = bytearray(width * count)
-            for byte in range(width):
-                values[byte::width] = planes[byte * count:(byte + 1) * count]
-            numbers = struct.unpack(f"<{count}{'d' if width == 8 else 'I'}", bytes(values))
-            self.columns[column["name"]] = numbers if width == 8 else sums_of(numbers)
+SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "saved_page.mjs")
 
 
-def sums_of(differences):
-    total, sums = 0, []
-    for difference in differences:
-        total = (total + difference) & 0xffffffff
-        sums.append(total)
-    return sums
+class Refused(Exception):
+    """The page does not answer the question."""
 
 
 class SavedPage:
-    """A page's data."""
+    """A page and its answers."""
 
     def __init__(self, path):
+        need("node")
         with open(path, encoding="utf-8") as file:
             self.text = file.read()
-        packed = json.loads(re.search(r'<script type="application/json" id="saved">(.*?)</script>', self.text, re.S).group(1))
-        self.blocks = {name: zlib.decompress(base64.b64decode(text)) for name, text in packed.items()}
-        self.overview = json.loads(self.blocks["api/overview"])
         self.title = re.search(r"<title>(.*?)</title>", self.text, re.S).group(1)
-        self.functions = Block(self.blocks["functions"]).header["functions"]
-        tree = Block(self.blocks["tree"]).columns
-        self.parents = [NONE if above == 0 else node - above for node, above in enumerate(tree["above"])]
-        self.of_nodes = tree["function"]
+        self.engine = subprocess.Popen(["node", SCRIPT, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        weakref.finalize(self, self.engine.communicate)
+        self.overview = self.json("api/overview")
+
+    def ask(self, question):
+        """Return the bytes of an answer."""
+        self.engine.stdin.write(question + "\n")
+        self.engine.stdin.flush()
+        answered = json.loads(self.engine.stdout.readline())
+        if "error" in answered:
+            raise Refused(answered["error"])
+        return base64.b64decode(answered["answer"])
+
+    def json(self, question):
+        return json.loads(self.ask(question))
+
+    def header(self, question):
+        """Return the header of a graph."""
+        answer = self.ask(question)
+        return json.loads(answer[4:4 + struct.unpack_from("<I", answer)[0]])
 
     def heaps(self):
         """Return the listed heaps: process, pid, name, number of dumps by id."""
         return {heap["id"]: dict(heap, **{"process": profile["processes"][heap["process"]]})
                 for profile in self.overview["profiles"] for heap in profile["heaps"]}
 
-    def stack(self, node):
-        """Return the functions' names, the outermost first."""
-        names = []
-        while node != NONE:
-            function = self.functions[self.of_nodes[node]]
-            names.append(function.get("full_name", function["name"]))
-            node = self.parents[node]
-        return tuple(reversed(names))
-
-    def dump(self, heap, dump=None):
-        """Return a dump's header and its samples' numbers; None: the last dump."""
-        dump = len(self.heaps()[heap]["dumps"]) - 1 if dump is None else dump
-        block = Block(self.blocks[f"dump {heap}.{dump}"])
-        return block.header, block.columns["samples"]
+    def graph(self, heap, view, dump=None):
+        """Return the graph of a dump as JSON; None: of the last one."""
+        number = "" if dump is None else f"&dump={dump}"
+        return self.json(f"api/export?heap={heap}&view={view}&format=json{number}")
 
     def values(self, heap, view, dump=None):
         """Return the value of each stack that has one."""
-        block, (first, which) = Block(self.blocks[f"heap {heap}"]), VIEWS[view]
-        column = block.columns[f"figure {first + which}"]
-        freed = block.columns[f"figure {FREED + which}"] if view in ("space", "objects") else None
-        found = {}
-        for sample in self.dump(heap, dump)[1]:
-            stack = self.stack(block.columns["node"][sample])
-            value = column[sample] - (freed[sample] if freed else 0)
-            if value != 0:
-                found[stack] = found.get(stack, 0) + value
+        unit, stacks, found = "count" if view.endswith("objects") else "bytes", [], {}
+        for node in self.graph(heap, view, dump)["nodes"]:
+            stacks.append(() if node["parent"] is None else (*stacks[node["parent"]], node["name"]))
+            value = node["self"][unit]["estimate"]
+            if value:
+                found[stacks[-1]] = value
         return found

@@ -16,7 +16,7 @@ import harness
 from exploring import explore, quit_it, until
 from harness import BUILD, TOOL, check, main, make_work_directory, need, program
 from pprof_check import Pprof
-from saved_page import Block, SavedPage
+from saved_page import SavedPage
 from view import Server
 
 WORK = make_work_directory("surfaces-")
@@ -292,17 +292,17 @@ def page(reference):
             heap = next((one for one in reference.heaps if (one["pid"], one["heap"]) == (pid, shown["name"])), None)
             if heap is None or not shown["dumps"]:
                 continue
-            what, total, number = f"{reference.name(heap)}: page", reference.figures(heap), len(shown["dumps"]) - 1
-            whole = Block(saved.blocks[f"dump {shown['id']}.{number}"]).header["whole"]
+            what, total = f"{reference.name(heap)}: page", reference.figures(heap)
             for view in VIEWS:
                 same(of_page(shown["dumps"][-1][view]), total[view], f"{what}: overview, {view}")
             for view, count in PAIRS.items():
                 table = server.json(f"api/table?heap={shown['id']}&by=function&view={view}&order=total&limit=50")
                 header, _ = server.tree(heap=shown["id"], view=view)
+                whole = saved.header(f"api/tree?heap={shown['id']}&view={view}")["whole"]
                 for name, unit in ((view, "bytes"), (count, "count")):
                     same(of_page(table[unit]), total[name], f"{what}: table, {name}")
                     same(of_page(header["whole"][unit]), total[name], f"{what}: graph, {name}")
-                    same(of_page(whole[view][unit]), total[name], f"{what}: saved, {name}")
+                    same(of_page(whole[unit]), total[name], f"{what}: saved, {name}")
                 if view == "space":
                     words = {(row["key"], amount(row["bytes"]["value"], False), margin(of_page(row["bytes"]), False))
                              for row in table["row"] if row["bytes"]["low"] is not None}

@@ -401,9 +401,12 @@ static void write_opening(struct json_writer *json, const struct opening *openin
     json_end_object(json);
 }
 
-void overview_write(struct view_profiles *profiles, const struct view_kept *kept,
-                    const struct view_opening *given, FILE *out)
+int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
+                    FILE *out, struct error *error)
 {
+    (void)parameters, (void)error;
+    const struct view_kept *kept = profiles->kept;
+    const struct view_opening *given = profiles->opening;
     struct opening opening;
     if (given == NULL || given->at.dump == NULL)
         opening = find_opening(profiles, kept);
@@ -426,12 +429,5 @@ void overview_write(struct view_profiles *profiles, const struct view_kept *kept
         json_null(&json, "native");
     write_opening(&json, &opening);
     json_end_object(&json);
-}
-
-int answer_overview(struct view_profiles *profiles, const struct view_parameters *parameters,
-                    FILE *out, struct error *error)
-{
-    (void)parameters, (void)error;
-    overview_write(profiles, NULL, NULL, out);
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "util/json_writer.h"
 
 void summary_write(const struct view_profiles *profiles, const struct view_profile *of,
-                   const struct export_dump *at, struct json_writer *json, const char *key)
+                   const struct export_dump *at, FILE *out)
 {
     const struct summary_subject subject = {
         .profile = of->profile,
@@ -20,14 +20,17 @@ void summary_write(const struct view_profiles *profiles, const struct view_profi
     struct summary summary = {0};
     if (!at->heap->unseen)
         summary_make(&summary, &subject);
-    json_array(json, key);
+    struct json_writer json = json_begin(out);
+    json_object(&json, NULL);
+    json_array(&json, "sentences");
     for (size_t i = 0; i < summary.count; i++) {
-        json_array(json, NULL);
+        json_array(&json, NULL);
         for (size_t j = 0; j < summary.items[i].count; j++)
-            json_string(json, NULL, summary.items[i].parts[j]);
-        json_end_array(json);
+            json_string(&json, NULL, summary.items[i].parts[j]);
+        json_end_array(&json);
     }
-    json_end_array(json);
+    json_end_array(&json);
+    json_end_object(&json);
     summary_clear(&summary);
 }
 
@@ -36,12 +39,8 @@ int answer_summary(struct view_profiles *profiles, const struct view_parameters 
 {
     struct view_selection selection;
     int code = view_selection_parse(&selection, profiles, parameters, error);
-    if (code == 0) {
-        struct json_writer json = json_begin(out);
-        json_object(&json, NULL);
-        summary_write(profiles, selection.at.of, &selection.at.dump, &json, "sentences");
-        json_end_object(&json);
-    }
+    if (code == 0)
+        summary_write(profiles, selection.at.of, &selection.at.dump, out);
     view_selection_clear(&selection);
     return code;
 }

@@ -28,19 +28,15 @@ answer_function answer_functions;
 answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */
 answer_function answer_overview;
-/* The same for a page that is a file: `kept` is what it has. `opening` NULL: the heap that holds
- * most. */
-void overview_write(struct view_profiles *profiles, const struct view_kept *kept,
-                    const struct view_opening *opening, FILE *out);
 /* What happened between two dumps of a heap, as JSON. */
 answer_function answer_range;
 /* The source file of a function, with the figures of its lines, as JSON. */
 answer_function answer_source;
 /* What a heap's profile says at a dump, in sentences, as JSON. */
 answer_function answer_summary;
-/* Write the sentences as a member. */
+/* Write that answer. */
 void summary_write(const struct view_profiles *profiles, const struct view_profile *of,
-                   const struct export_dump *at, struct json_writer *json, const char *key);
+                   const struct export_dump *at, FILE *out);
 /* A table by function, module, thread and so on, as JSON. */
 answer_function answer_table;
 /* A flame graph: a header in JSON, then columns of numbers (docs/view-requests.md). */

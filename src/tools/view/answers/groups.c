@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/view/answers/table.h"
+#include "tools/view/model/kept.h"
 #include "util/xmalloc.h"
 
 struct maker {
@@ -166,14 +167,18 @@ static int group_parts(struct maker *maker, enum view_dimension dimension, struc
 
 /* --- heaps --- */
 
-/* Return the dump of a heap that is nearest in time. */
-static const struct profile_dump *nearest_dump(const struct profile_heap *heap, uint64_t time_ns)
+/* Return the dump of a heap that is nearest in time; dump NULL: there is none. */
+static struct export_dump nearest_dump(const struct view_profiles *profiles,
+                                       const struct profile_heap *heap, uint64_t time_ns)
 {
-    const struct profile_dump *nearest = &heap->dumps[0];
-    for (size_t i = 1; i < heap->dump_count; i++) {
-        double distance = fabs((double)heap->dumps[i].boottime_ns - (double)time_ns);
-        if (distance <= fabs((double)nearest->boottime_ns - (double)time_ns))
-            nearest = &heap->dumps[i];
+    struct export_dump nearest = {heap, NULL};
+    for (size_t i = 0; i < heap->dump_count; i++) {
+        const struct export_dump one = {heap, &heap->dumps[i]};
+        double distance = fabs((double)one.dump->boottime_ns - (double)time_ns);
+        if (view_kept_has(profiles, &one) &&
+            (nearest.dump == NULL ||
+             distance <= fabs((double)nearest.dump->boottime_ns - (double)time_ns)))
+            nearest = one;
     }
     return nearest;
 }
@@ -232,11 +237,12 @@ static int add_heap(struct maker *maker, const struct profile_heap *heap, struct
     struct view_groups *groups = maker->groups;
     struct view_selection chosen = *selection;
     bool is_unknown = export_view_is_unknown(heap, selection->view);
-    chosen.at.dump =
-        (struct export_dump){heap, nearest_dump(heap, selection->at.dump.dump->boottime_ns)};
+    chosen.at.dump = nearest_dump(maker->profiles, heap, selection->at.dump.dump->boottime_ns);
+    if (chosen.at.dump.dump == NULL)
+        return 0;
     if (view_selection_is_difference(selection))
         chosen.base.dump =
-            (struct export_dump){heap, nearest_dump(heap, selection->base.dump.dump->boottime_ns)};
+            nearest_dump(maker->profiles, heap, selection->base.dump.dump->boottime_ns);
     char *name = xasprintf("heap %s%s", heap->name, is_unknown ? " (unknown)" : "");
     uint32_t group = add_group(maker, name, NULL);
     note_dump(&groups->items[groups->count - 1], &selection->at.dump, &chosen.at.dump);
@@ -256,7 +262,7 @@ static int group_heaps(struct maker *maker, struct error *error)
                          "heap");
     for (size_t i = 0; i < profile->heap_count && code == 0; i++) {
         const struct profile_heap *heap = &profile->heaps[i];
-        if (heap->process == process && heap->dump_count > 0 && !heap->unseen)
+        if (heap->process == process && !heap->unseen)
             code = add_heap(maker, heap, error);
     }
     maker->leaves->unknown = maker->known_heaps == 0;

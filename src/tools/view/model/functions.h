@@ -29,7 +29,8 @@ struct functions {
     struct intern_table texts, ids;
 };
 
-/* Number the frames of a profile: set of_frames[i] for each frame i. */
+/* Number the frames of a profile's stacks: set of_frames[i] for each such frame i. Others have no
+ * number, so that a page that is a file, which lacks them, has the same numbers. */
 void functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames);
 void functions_free(struct functions *functions);
 

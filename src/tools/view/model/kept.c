@@ -12,6 +12,32 @@
 #define SAMPLES_MAX 300000u
 #define ENTRIES_PER_SAMPLE 16u
 
+const struct view_kept_heap *view_kept_heap_of(const struct view_profiles *profiles,
+                                               const struct profile_heap *heap)
+{
+    for (size_t i = 0; i < profiles->count && profiles->kept != NULL; i++) {
+        const struct profile *profile = profiles->items[i].profile;
+        if (heap >= profile->heaps && heap < profile->heaps + profile->heap_count)
+            return &profiles->kept->profiles[i].items[heap - profile->heaps];
+    }
+    return NULL;
+}
+
+bool view_kept_has(const struct view_profiles *profiles, const struct export_dump *dump)
+{
+    const struct view_kept_heap *kept = view_kept_heap_of(profiles, dump->heap);
+    return kept == NULL || (kept->dumps != NULL && kept->dumps[dump->dump - dump->heap->dumps]);
+}
+
+size_t view_kept_last(const struct view_profiles *profiles, const struct profile_heap *heap)
+{
+    size_t last = heap->dump_count;
+    while (last > 0 &&
+           !view_kept_has(profiles, &(struct export_dump){heap, &heap->dumps[last - 1]}))
+        last--;
+    return last - 1;
+}
+
 /* --- samples --- */
 
 void kept_samples_add(struct kept_samples *samples, const struct profile_dump *dump,

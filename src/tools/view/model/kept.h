@@ -7,9 +7,10 @@
 #include "tools/view/model/selection.h"
 
 struct view_kept_heap {
-    bool is_listed; /* the page knows the heap, though it may have no dump */
-    bool *dumps;    /* by dump: it is kept; NULL: none is */
-    size_t last;    /* the last that is kept */
+    bool is_listed;         /* the page knows the heap, though it may have no dump */
+    bool *dumps;            /* by dump: it is kept; NULL: none is */
+    size_t last;            /* the last that is kept */
+    const char **sentences; /* of a page that is a file, by dump: the answer of api/summary */
 };
 
 struct view_kept {
@@ -19,9 +20,11 @@ struct view_kept {
     } profiles[VIEW_PROFILES_MAX];
 };
 
+#define VIEW_OPENING_FLAME "flame"
+
 /* The selection that the page opens on. */
 struct view_opening {
-    const char *tab;             /* "flame" */
+    const char *tab;             /* VIEW_OPENING_FLAME, or NULL: the first */
     struct export_dump at, base; /* base.dump NULL: no difference */
     enum export_view view;
 };
@@ -31,6 +34,15 @@ struct view_choice {
     size_t count;
     bool with_earlier; /* other dumps of these heaps, too, as far as there is room */
 };
+
+/* Return what is kept of a heap; NULL: everything is here. */
+const struct view_kept_heap *view_kept_heap_of(const struct view_profiles *profiles,
+                                               const struct profile_heap *heap);
+/* Return whether a dump's stacks are here: in a page that is a file, those of the kept dumps are.
+ */
+bool view_kept_has(const struct view_profiles *profiles, const struct export_dump *dump);
+/* Return the number of the last such dump of a heap; SIZE_MAX: none. */
+size_t view_kept_last(const struct view_profiles *profiles, const struct profile_heap *heap);
 
 void view_kept_make(struct view_kept *kept, const struct view_profiles *profiles,
                     const struct view_choice *choice);

@@ -18,17 +18,25 @@ int view_profiles_add(struct view_profiles *profiles, const char *path, struct p
         return error_set(error, -E2BIG, "'%s': the page shows at most %u profiles", path,
                          VIEW_PROFILES_MAX);
     }
+    struct folding folding;
+    xmalloc_code(folding_make(&folding, profile));
+    view_profiles_take(profiles, path, profile, &folding);
+    return 0;
+}
+
+void view_profiles_take(struct view_profiles *profiles, const char *path, struct profile *profile,
+                        const struct folding *folding)
+{
     struct view_profile *item = &profiles->items[profiles->count++];
     item->path = xstrdup(path);
     item->profile = profile;
+    item->folding = *folding;
     item->of_frames = xcalloc(profile->frame_count + 1, sizeof(*item->of_frames));
     item->of_callsites = xcalloc(profile->callsite_count + 1, sizeof(*item->of_callsites));
-    xmalloc_code(folding_make(&item->folding, profile));
     functions_add(&profiles->functions, profile, item->of_frames);
     stack_tree_add(&profiles->tree, &profiles->index, profile, item->of_frames, item->of_callsites);
     for (size_t i = 0; i < profile->frame_count && profile->has_loops && !profiles->interprets; i++)
         profiles->interprets = interpreter_frames_has(profile, &profile->frames[i]);
-    return 0;
 }
 
 void view_profiles_link(struct view_profiles *profiles)

@@ -36,11 +36,17 @@ struct view_profiles {
     struct stack_tree tree;
     struct stack_index index; /* while profiles are added */
     struct view_filtered filtered;
+    /* Of a page that is a file: what it has, and what it opens on. NULL: everything is here. */
+    const struct view_kept *kept;
+    const struct view_opening *opening;
 };
 
 /* Add a profile, which is taken over in any case. Return 0 or a negative errno. */
 int view_profiles_add(struct view_profiles *profiles, const char *path, struct profile *profile,
                       struct error *error);
+/* The same with its folding, which is taken over, too. There must be room for it. */
+void view_profiles_take(struct view_profiles *profiles, const char *path, struct profile *profile,
+                        const struct folding *folding);
 /* Finish the tree, after the last profile. */
 void view_profiles_link(struct view_profiles *profiles);
 void view_profiles_free(struct view_profiles *profiles);

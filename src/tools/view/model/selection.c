@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "tools/view/model/kept.h"
+
 const char *view_parameter(const struct view_parameters *parameters, const char *name)
 {
     for (size_t i = 0; i < parameters->count; i++)
@@ -54,10 +56,11 @@ static int find_heap(struct view_profiles *profiles, const char *text, const cha
     return 0;
 }
 
-static int find_dump(const char *text, struct view_dump *found, struct error *error)
+static int find_dump(const struct view_profiles *profiles, const char *text,
+                     struct view_dump *found, struct error *error)
 {
     const struct profile_heap *heap = found->dump.heap;
-    uint64_t index = heap->dump_count - 1;
+    uint64_t index = text == NULL ? view_kept_last(profiles, heap) : 0;
     const char *end = text;
     if (text != NULL) {
         index = take_number(&end);
@@ -68,6 +71,10 @@ static int find_dump(const char *text, struct view_dump *found, struct error *er
         return error_set(error, -ENOENT, "there is no dump '%.40s': the heap has %zu",
                          text == NULL ? "" : text, heap->dump_count);
     found->dump.dump = &heap->dumps[index];
+    if (!view_kept_has(profiles, &found->dump))
+        return error_set(error, -ENOENT,
+                         "This page is a file and does not contain this dump. Open the profile "
+                         "with `heap_profile view` for it.");
     return 0;
 }
 
@@ -78,9 +85,9 @@ static int find_other(struct view_profiles *profiles, const char *text,
     const char *rest = text;
     *found = (struct view_dump){.of = beside->of, .dump.heap = beside->dump.heap};
     if (strchr(text, '.') == NULL)
-        return find_dump(text, found, error);
+        return find_dump(profiles, text, found, error);
     int code = find_heap(profiles, text, &rest, found, error);
-    return code < 0 ? code : find_dump(rest, found, error);
+    return code < 0 ? code : find_dump(profiles, rest, found, error);
 }
 
 static int find_base(struct view_profiles *profiles, const char *text,
@@ -147,7 +154,7 @@ int view_selection_parse(struct view_selection *selection, struct view_profiles 
     if (code == 0 && *rest != '\0')
         code = error_set(error, -ENOENT, "there is no heap '%.40s' in the loaded profiles", heap);
     if (code == 0)
-        code = find_dump(view_parameter(parameters, "dump"), &selection->at, error);
+        code = find_dump(profiles, view_parameter(parameters, "dump"), &selection->at, error);
     if (code == 0)
         code = find_base(profiles, view_parameter(parameters, "base"), selection, error);
     if (code == 0)

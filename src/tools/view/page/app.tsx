@@ -28,7 +28,7 @@ import type { Overview } from "./types";
 
 const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", sql: "SQL" };
 const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "sql"];
-const NEED_SERVER: Tab[] = ["source", "details", "sql"];
+const NEED_SERVER: Tab[] = ["source", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
 
 function Keys({ onClose }: { onClose: () => void }) {

@@ -4,7 +4,6 @@
 // are dropped.
 import { useEffect } from "preact/hooks";
 import { askFunctions, useAnswer } from "./source";
-import { isSaved } from "./saved/saved";
 import { hasNumbers, select, selection as now, type Selection } from "./state";
 import type { FunctionNumbers } from "./types";
 
@@ -24,7 +23,7 @@ let verified = ""; // the numbering that the server confirmed last
 /** Keep names beside the numbers. Return whether the numbers of an address can be used already. */
 export function useNumbers(selection: Selection): boolean {
   const { function: chosen, functionName, numbering } = selection;
-  const isNeeded = !isSaved && hasNumbers(selection);
+  const isNeeded = hasNumbers(selection);
   const parameters = new URLSearchParams({ numbering });
   if (chosen !== null) parameters.set("function", functionName === "" ? String(chosen) : functionName);
   const path = `api/functions?${parameters}`;

@@ -167,7 +167,7 @@ export async function askTree(path: string, signal: AbortSignal): Promise<Tree> 
   const kept = keptTree(path);
   if (kept) return kept;
   const key = `${connection().epoch} ${path}`;
-  const response = await request(isSaved ? path : `${path}&${TREE_BOUNDS}`, { signal });
+  const response = await request(`${path}&${TREE_BOUNDS}`, { signal });
   const root = new URLSearchParams(path.slice(path.indexOf("?"))).get("root") ?? "";
   const tree = decodeTree(await response.arrayBuffer(), root);
   trees.set(key, tree);

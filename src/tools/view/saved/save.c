@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes the page with its data inside: the overview and the memory answers as the server gives
- * them, and the stacks from which the page computes all graphs and tables (saved_stacks.h).
+ * Writes the page with its data inside: the profiles as a block of bytes (saved_profiles.h), and
+ * the engine that answers from them, which is this program's own code, compiled to WebAssembly.
  */
 #include "tools/view/saved/save.h"
 
@@ -11,96 +11,71 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "tools/view/answers/answers.h"
 #include "tools/view/page/page.h"
-#include "tools/view/saved/saved_stacks.h"
+#include "tools/view/saved/saved_profiles.h"
 #include "util/utf8.h"
 #include "util/xmalloc.h"
-
-/* Room for packed answers about the memory, the last dumps first. */
-#define MEMORY_BYTES_MAX ((size_t)2 << 20)
 
 struct saving {
     struct view_profiles *profiles;
     const struct view_save_options *options;
     struct view_kept kept;
-    struct saved_blocks blocks;
-    size_t memory_bytes;
+    FILE *out;
 };
 
-/* --- answers --- */
+/* --- data --- */
 
-static void write_overview(struct saving *saving)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = xopen_memstream(&text, &length);
-    overview_write(saving->profiles, &saving->kept, &saving->options->opening, out);
-    xclose_memstream(out);
-    saved_blocks_add(&saving->blocks, "api/overview", text, length);
-    free(text);
-}
+/* 100,000 stacks of 30 frames: TODO */
+#define LEVEL 3
+#define ENGINE "engine.wasm"
 
-/* Write the answer about the memory at a dump. */
-static int write_memory(struct saving *saving, size_t profile, size_t heap, size_t dump,
-                        struct error *error)
+static void write_base64(FILE *out, const unsigned char *bytes, size_t length)
 {
-    char id[48], number[24], name[128], *text = NULL;
-    size_t length = 0;
-    bool is_last = dump + 1 == saving->profiles->items[profile].profile->heaps[heap].dump_count;
-    snprintf(id, sizeof(id), "%zu.%zu", profile, heap);
-    snprintf(number, sizeof(number), "%zu", dump);
-    snprintf(name, sizeof(name), "api/memory?dump=%s&heap=%s", number, id);
-    /* Without a number, the answer is about the last dump, as in the report without --dump. */
-    const struct view_parameters parameters = {.items = {{"heap", id}, {"dump", number}},
-                                               .count = is_last ? 1 : 2};
-    FILE *out = xopen_memstream(&text, &length);
-    int code = answer_memory(saving->profiles, &parameters, out, error);
-    xclose_memstream(out);
-    size_t before = saving->blocks.packed_bytes;
-    if (code == 0)
-        saved_blocks_add(&saving->blocks, name, text, length);
-    saving->memory_bytes += saving->blocks.packed_bytes - before;
-    free(text);
-    return code;
-}
-
-/* Write the answers about the memory at the last dumps, or at the others. */
-static int write_memories(struct saving *saving, bool last, struct error *error)
-{
-    int code = 0;
-    for (size_t i = 0; i < saving->profiles->count; i++) {
-        const struct profile *profile = saving->profiles->items[i].profile;
-        for (size_t j = 0; j < profile->heap_count; j++) {
-            const struct view_kept_heap *kept = &saving->kept.profiles[i].items[j];
-            for (size_t k = kept->last + 1; kept->dumps != NULL && k-- > 0 && code == 0;)
-                if (kept->dumps[k] && (k == kept->last) == last &&
-                    saving->memory_bytes < MEMORY_BYTES_MAX)
-                    code = write_memory(saving, i, j, k, error);
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char text[4096];
+    size_t used = 0;
+    for (size_t i = 0; i < length; i += 3) {
+        size_t have = length - i < 3 ? length - i : 3;
+        uint32_t three = (uint32_t)bytes[i] << 16 | (have > 1 ? (uint32_t)bytes[i + 1] << 8 : 0) |
+                         (have > 2 ? bytes[i + 2] : 0);
+        for (size_t j = 0; j < 4; j++)
+            text[used++] = j <= have ? digits[three >> (18 - 6 * j) & 63] : '=';
+        if (used == sizeof(text)) {
+            fwrite(text, 1, used, out);
+            used = 0;
         }
     }
-    return code;
+    fwrite(text, 1, used, out);
 }
 
-static int write_answers(struct saving *saving, struct error *error)
+/* Write bytes as an element that the page unpacks. */
+static void write_packed(FILE *out, const char *id, const void *bytes, size_t length, int level)
 {
-    write_overview(saving);
-    saved_stacks_write(&saving->blocks, saving->profiles, &saving->kept, &saving->options->opening);
-    int code = write_memories(saving, true, error);
-    if (code == 0)
-        code = write_memories(saving, false, error);
-    return code;
+    uLongf packed_length = compressBound(length);
+    unsigned char *packed = xmalloc(packed_length);
+    if (compress2(packed, &packed_length, bytes, length, level) != Z_OK)
+        xmalloc_fail(0);
+    fprintf(out, "<script type=\"text/plain\" id=\"%s\">", id);
+    write_base64(out, packed, packed_length);
+    fputs("</script>\n", out);
+    free(packed);
 }
 
 /* --- the page's files --- */
 
-/* Return a file of the page, unpacked; malloc'd. NULL: this program lacks it, or it is damaged. */
-static char *unpack(const char *name)
+static const struct view_asset *find_asset(const char *name)
 {
-    const struct view_asset *asset = NULL;
     for (size_t i = 0; i < view_asset_count; i++)
         if (strcmp(view_assets[i].name, name) == 0)
-            asset = &view_assets[i];
+            return &view_assets[i];
+    return NULL;
+}
+
+/* Return a file of the page, unpacked, with a zero byte behind it; malloc'd. NULL: this program
+ * lacks it, or it is damaged. */
+static char *unpack(const char *name, size_t *bytes)
+{
+    const struct view_asset *asset = find_asset(name);
     if (asset == NULL || asset->length < 8)
         return NULL;
     /* A gzip file ends with its unpacked length. */
@@ -121,6 +96,7 @@ static char *unpack(const char *name)
         return NULL;
     }
     text[length] = '\0';
+    *bytes = length;
     return text;
 }
 
@@ -131,7 +107,8 @@ static const struct insertion {
     {"<meta name=\"referrer\" content=\"no-referrer\">",
      "<meta name=\"referrer\" content=\"no-referrer\">\n"
      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
-     "script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:\">",
+     "script-src 'unsafe-inline' 'wasm-unsafe-eval'; worker-src blob:; style-src 'unsafe-inline'; "
+     "img-src data: blob:\">",
      NULL, ""},
     {"<title>heap_profile view", "<title>", NULL, ""},
     {"<link rel=\"stylesheet\" href=\"page.css\">", "<style>\n", "page.css", "\n</style>"},
@@ -140,7 +117,7 @@ static const struct insertion {
 };
 enum {
     TITLE = 1,  /* the title is after it */
-    SCRIPT = 3, /* the answers are before it */
+    SCRIPT = 3, /* the data are before it */
 };
 
 /* Write text in which no character has a meaning in HTML. */
@@ -160,17 +137,39 @@ static void write_text(FILE *out, const char *text)
     }
 }
 
+/* Write a file of the page as an element. */
+static void write_packed_file(FILE *out, const char *id, const char *name)
+{
+    size_t length;
+    char *bytes = unpack(name, &length);
+    if (bytes != NULL)
+        write_packed(out, id, bytes, length, Z_BEST_COMPRESSION);
+    free(bytes);
+}
+
+/* Write the profiles, and what answers from them. */
+static void write_data(struct saving *saving)
+{
+    char *bytes;
+    size_t length;
+    FILE *block = xopen_memstream(&bytes, &length);
+    saved_profiles_write(saving->profiles, &saving->kept, &saving->options->opening, block);
+    xclose_memstream(block);
+    write_packed(saving->out, "saved", bytes, length, LEVEL);
+    free(bytes);
+    write_packed_file(saving->out, "engine", ENGINE);
+    write_packed_file(saving->out, "worker", "worker.js");
+}
+
 static int write_insertion(struct saving *saving, const struct insertion *insertion,
                            struct error *error)
 {
-    FILE *out = saving->blocks.out;
+    FILE *out = saving->out;
+    size_t length;
     int code = 0;
-    if (insertion == &insertions[SCRIPT]) {
-        fputs("<script type=\"application/json\" id=\"saved\">{", out);
-        code = write_answers(saving, error);
-        fputs("}</script>\n", out);
-    }
-    char *text = insertion->file == NULL ? NULL : unpack(insertion->file);
+    if (insertion == &insertions[SCRIPT])
+        write_data(saving);
+    char *text = insertion->file == NULL ? NULL : unpack(insertion->file, &length);
     fputs(insertion->before, out);
     if (insertion->file != NULL && text == NULL && code == 0)
         code = error_set(error, -EINVAL, "the page lacks '%s'", insertion->file);
@@ -185,7 +184,8 @@ static int write_insertion(struct saving *saving, const struct insertion *insert
 
 static int write_page(struct saving *saving, struct error *error)
 {
-    char *page = unpack("index.html");
+    size_t length;
+    char *page = unpack("index.html", &length);
     const char *at = page;
     int code = page == NULL ? error_set(error, -EINVAL, "the page lacks 'index.html'") : 0;
     for (size_t i = 0; i < sizeof(insertions) / sizeof(insertions[0]) && code == 0; i++) {
@@ -194,12 +194,12 @@ static int write_page(struct saving *saving, struct error *error)
             code = error_set(error, -EINVAL, "the page lacks '%s'", insertions[i].at);
             break;
         }
-        fwrite(at, 1, (size_t)(next - at), saving->blocks.out);
+        fwrite(at, 1, (size_t)(next - at), saving->out);
         code = write_insertion(saving, &insertions[i], error);
         at = next + strlen(insertions[i].at);
     }
     if (code == 0)
-        fputs(at, saving->blocks.out);
+        fputs(at, saving->out);
     free(page);
     return code;
 }
@@ -207,7 +207,13 @@ static int write_page(struct saving *saving, struct error *error)
 int view_save(struct view_profiles *profiles, const struct view_save_options *options, FILE *out,
               struct error *error)
 {
-    struct saving saving = {.profiles = profiles, .options = options, .blocks.out = out};
+    if (find_asset(ENGINE) == NULL)
+        return error_set(
+            error, -ENOTSUP,
+            "this build cannot write pages, because it was made without a compiler for "
+            "their engine: install clang, lld, wasi-libc and clang's run time for "
+            "wasm32, and build again with -Dsave=enabled");
+    struct saving saving = {.profiles = profiles, .options = options, .out = out};
     view_kept_make(&saving.kept, profiles, &options->choice);
     int code = write_page(&saving, error);
     view_kept_clear(&saving.kept);

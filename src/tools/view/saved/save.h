@@ -17,7 +17,8 @@ struct view_save_options {
     const char *title;           /* NULL: "heap_profile view" */
 };
 
-/* Write the page. Errors of the stream are left in ferror(). Return 0 or a negative errno. */
+/* Write the page. Errors of the stream are left in ferror(). Return 0 or a negative errno: -ENOTSUP
+ * if this program was built without the engine of such pages. */
 int view_save(struct view_profiles *profiles, const struct view_save_options *options, FILE *out,
               struct error *error);
 

@@ -94,8 +94,8 @@ export function Export({ overview, place, selection }: { overview: Overview; pla
     if (graphs.length > 1) head.push(`callers and callees of ${nameOf(graphs[1]!.tree, 0)}`);
     save(new Blob([drawSvg(graphs, head, theme)], { type: "image/svg+xml" }), `${name}.svg`);
   }
-  const entries: MenuEntry[] = isSaved ? []
-    : FORMATS.map(({ title, key, format, ending }) => ({ title, key, run: () => void attempt(() => saveAs(format, ending)) }));
+  const entries: MenuEntry[] = FORMATS.filter(({ format }) => !isSaved || format !== "pprof")
+    .map(({ title, key, format, ending }) => ({ title, key, run: () => void attempt(() => saveAs(format, ending)) }));
   if (selection.tab === "flame") {
     entries.push({ title: "The graph as SVG", key: "g", run: () => void attempt(saveSvg) });
     entries.push({ title: "The graph as an image", key: "i", run: () => void attempt(() => saveImage(name)) });

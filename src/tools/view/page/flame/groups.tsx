@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The row of groups below the root of a flame graph: threads, types, contexts, or all heaps of the process.
 import type { MenuEntry } from "./menu";
-import { isSaved } from "../saved/saved";
 import { addOnly, select, type Selection } from "../state";
 import { functionOf, groupOf, type Tree } from "../tree";
 import { GROUPS, type Dimension } from "../types";
 
 export function GroupChoice({ selection }: { selection: Selection }) {
-  if (isSaved || selection.direction !== "down") return null;
+  if (selection.direction !== "down") return null;
   return (
     <label class="group-choice">
       <span class="faint">Grouped by</span>{" "}

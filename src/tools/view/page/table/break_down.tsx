@@ -19,7 +19,7 @@ export function entriesOf(row: TableRow, selection: Selection): MenuEntry[] {
   const { by, only } = selection;
   const { function: id, part } = row;
   const entries: MenuEntry[] = [];
-  const isPart = part !== null && !isSaved;
+  const isPart = part !== null;
   if (isPart)
     for (const [next, title, key] of TABLE_BY) {
       const isDone = (next === by && !isRepeated(by)) || only.some((one) => one.dimension === next && !isRepeated(next));
