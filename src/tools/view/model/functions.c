@@ -136,16 +136,34 @@ int functions_find(struct functions *functions, const char *text, uint32_t *func
                                   text, found);
 }
 
+/* Most functions share their file and module with the one before: those are matched once. */
+struct matched {
+    const char *text;
+    int matches;
+};
+
+static int match_once(struct matched *last, const struct profile_filter_pattern *pattern,
+                      const char *text, struct error *error)
+{
+    if (text != last->text)
+        *last = (struct matched){text, profile_filter_matches(pattern, text, error)};
+    return last->matches;
+}
+
 int functions_match(struct functions *functions, const struct profile_filter_pattern *pattern,
                     uint8_t bit, uint8_t *marks, struct error *error)
 {
     struct function_names names;
+    struct matched file = {NULL, 0}, path = {NULL, 0};
     for (size_t i = 0; i < functions->count; i++) {
         functions_name(functions, (uint32_t)i, &names);
-        const char *const texts[] = {names.name, names.full_name, names.file, names.path};
-        int matches = 0;
-        for (size_t j = 0; j < sizeof(texts) / sizeof(texts[0]) && matches == 0; j++)
-            matches = profile_filter_matches(pattern, texts[j], error);
+        int matches = profile_filter_matches(pattern, names.name, error);
+        if (matches == 0 && names.full_name != names.name)
+            matches = profile_filter_matches(pattern, names.full_name, error);
+        if (matches == 0)
+            matches = match_once(&file, pattern, names.file, error);
+        if (matches == 0)
+            matches = match_once(&path, pattern, names.path, error);
         if (matches < 0)
             return matches;
         marks[i] |= matches > 0 ? bit : 0;
