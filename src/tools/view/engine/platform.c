@@ -74,30 +74,43 @@ int write_all(int fd, const void *bytes, size_t length)
 
 /* --- the C library: a stable sort, as glibc's, so that equal items keep the server's order --- */
 
-static void merge(char *items, size_t count, size_t bytes, char *room,
-                  int (*compare)(const void *, const void *, void *), void *context)
+struct sorting {
+    const char **items, **room;
+    int (*compare)(const void *, const void *, void *);
+    void *context;
+};
+
+static void merge(const struct sorting *sorting, size_t first, size_t count)
 {
+    const char **items = sorting->items + first, **room = sorting->room;
     size_t half = count / 2, left = 0, right = half;
     if (count < 2)
         return;
-    merge(items, half, bytes, room, compare, context);
-    merge(items + half * bytes, count - half, bytes, room, compare, context);
-    memcpy(room, items, half * bytes);
-    for (char *to = items; left < half; to += bytes) {
+    merge(sorting, first, half);
+    merge(sorting, first + half, count - half);
+    memcpy(room, items, half * sizeof(*items));
+    for (size_t to = 0; left < half; to++) {
         bool takes_right =
-            right < count && compare(room + left * bytes, items + right * bytes, context) > 0;
-        memmove(to, takes_right ? items + right * bytes : room + left * bytes, bytes);
-        right += takes_right;
-        left += !takes_right;
+            right < count && sorting->compare(room[left], items[right], sorting->context) > 0;
+        items[to] = takes_right ? items[right++] : room[left++];
     }
 }
 
 void qsort_r(void *items, size_t count, size_t bytes,
              int (*compare)(const void *, const void *, void *), void *context)
 {
-    char *room = xmalloc(count * bytes + 1);
-    merge(items, count, bytes, room, compare, context);
-    free(room);
+    struct sorting sorting = {xcalloc(count + 1, sizeof(char *)),
+                              xcalloc(count + 1, sizeof(char *)), compare, context};
+    for (size_t i = 0; i < count; i++)
+        sorting.items[i] = (const char *)items + i * bytes;
+    merge(&sorting, 0, count);
+    char *sorted = xcalloc(count + 1, bytes);
+    for (size_t i = 0; i < count; i++)
+        memcpy(sorted + i * bytes, sorting.items[i], bytes);
+    memcpy(items, sorted, count * bytes);
+    free(sorted);
+    free(sorting.items);
+    free(sorting.room);
 }
 
 static int compare_plainly(const void *one, const void *other, void *context)
