@@ -151,6 +151,14 @@ const char *profile_frame_label(const struct profile *profile, const struct prof
     return buffer;
 }
 
+bool *profile_frames_on_stacks(const struct profile *profile)
+{
+    bool *are_used = calloc(profile->frame_count + 1, sizeof(*are_used));
+    for (size_t i = 0; i < profile->callsite_count && are_used != NULL; i++)
+        are_used[profile->callsites[i].frame] = true;
+    return are_used;
+}
+
 const char *profile_thread_name(const struct profile *profile, int32_t pid, int32_t tid)
 {
     for (size_t i = 0; i < profile->thread_count; i++) {

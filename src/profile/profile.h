@@ -389,6 +389,9 @@ const char *profile_frame_kind(const struct profile_frame *frame);
 const char *profile_frame_label(const struct profile *profile, const struct profile_frame *frame,
                                 char buffer[PROFILE_LABEL_BYTES]);
 
+/* Return, by frame, whether a stack has it; malloc'd. NULL: no memory. */
+bool *profile_frames_on_stacks(const struct profile *profile);
+
 /* Return where the heap's process has a mapping: start and end; both 0: unknown. */
 struct profile_place {
     uint64_t start, end;

@@ -66,13 +66,6 @@ function same(ours: Uint8Array, theirs: Uint8Array, path: string) {
   assert.equal(words.length, otherWords.length, path);
 }
 
-/** The server lists frames that are on no stack, too, so numbers of frames differ. */
-function withNames(answer: Uint8Array): Uint8Array {
-  const { shared, profiles, ...rest } = jsonOf(answer) as { shared: { frames: unknown[] }; profiles: { samples: number[][] }[] };
-  const named = profiles.map((profile) => ({ ...profile, samples: profile.samples.map((stack) => stack.map((frame) => shared.frames[frame])) }));
-  return new TextEncoder().encode(JSON.stringify({ ...rest, profiles: named }));
-}
-
 let compared = 0; // answers
 let refused = 0;
 
@@ -92,8 +85,7 @@ async function ask(of: Both, path: string): Promise<Uint8Array | null> {
     return null;
   }
   assert(response.ok, `the file answers ${path}, the server: ${new TextDecoder().decode(theirs)}`);
-  if (path.endsWith("format=speedscope")) same(withNames(ours), withNames(theirs), path);
-  else same(ours, theirs, path);
+  same(ours, theirs, path);
   compared++;
   return ours;
 }
@@ -113,7 +105,7 @@ async function compareGraphs(of: Both, selection: string) {
   await ask(of, `api/tree?${selection}&direction=down&least=0.01`);
   if (!answer) return;
   const tree = decodeTree(answer.buffer as ArrayBuffer);
-  for (let node = 1; node < tree.count; node += Math.max(Math.floor(tree.count / 3), 1)) {
+  for (let node = 1; node < tree.count; node += Math.max(Math.ceil(tree.count / 2), 1)) {
     const { id } = tree.functions[tree.function[node]!]!;
     for (const direction of ["callees", "callers"]) await ask(of, `api/tree?${selection}&direction=${direction}&function=${id}`);
     await ask(of, `api/tree?${selection}&direction=down&root=${pathTo(tree, node)}`);
@@ -143,6 +135,7 @@ async function compareDetails(of: Both, selection: string) {
 }
 
 const names = Object.keys(expected.pages);
+const WHOLE_VIEWS: string[] = ["space", "max"]; // of the others only tables and one graph are compared
 
 for (const name of names)
   test(`${name}: graphs, tables, groups and details of dumps`, async () => {
@@ -154,11 +147,13 @@ for (const name of names)
       for (const dump of new Set([last, Math.floor(last / 2)]))
         for (const view of VIEWS) {
           const selection = `heap=${heap.id}&dump=${dump}&view=${view}`;
+          await compareTables(of, selection, dump === last ? DIMENSIONS : ["holder", "thread"]);
+          await ask(of, `api/tree?${selection}&direction=down`);
+          if (!WHOLE_VIEWS.includes(view)) continue;
           await compareGraphs(of, selection);
           await compareGroups(of, selection);
           await compareDetails(of, selection);
-          await compareTables(of, selection, dump === last ? DIMENSIONS : ["holder", "thread"]);
-          for (const format of ["json", "collapsed", "speedscope"]) await ask(of, `api/export?${selection}&format=${format}`);
+          if (dump === last) for (const format of ["json", "collapsed", "speedscope"]) await ask(of, `api/export?${selection}&format=${format}`);
         }
       for (const dump of ["", "&dump=0"])
         for (const question of ["summary", "memory", "allocators"]) await ask(of, `api/${question}?heap=${heap.id}${dump}`);
@@ -195,10 +190,11 @@ for (const name of names)
       for (const base of new Set(bases))
         for (const view of VIEWS) {
           const selection = `heap=${heap.id}&base=${base}&view=${view}`;
-          await compareGraphs(of, selection);
-          await compareGroups(of, selection);
+          const isFirst = view === VIEWS[0];
+          if (isFirst) await compareGraphs(of, selection);
+          if (isFirst) await compareGroups(of, selection);
           await compareDetails(of, selection);
-          await compareTables(of, selection, ["function", "module", "thread"]);
+          await compareTables(of, selection, isFirst ? ["function", "module", "thread"] : ["holder"]);
           await ask(of, `api/tree?${selection}&dump=0`);
           await ask(of, `api/tree?${selection}${encoded(["hide:^_Py", "focus:a"])}`);
           await ask(of, `api/export?${selection}&format=json`);
@@ -207,7 +203,7 @@ for (const name of names)
   });
 
 test("thousands of answers were compared", () => {
-  assert(compared > 3000 && refused > 100, `${compared} compared, ${refused} refused`);
+  assert(compared > 2000 && refused > 50, `${compared} compared, ${refused} refused`);
 });
 
 test("what the file does not contain is refused in a sentence", async () => {

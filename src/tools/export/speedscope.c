@@ -43,7 +43,10 @@ static void write_frames(struct document *document)
     struct intern_table table = {0};
     struct proto_buffer key = {0};
     char label_bytes[PROFILE_LABEL_BYTES];
+    bool *are_used = xmalloc_made(profile_frames_on_stacks(profile));
     for (size_t i = 0; i < profile->frame_count; i++) {
+        if (!are_used[i])
+            continue;
         const struct profile_frame *frame = &profile->frames[i];
         const char *label = profile_frame_label(profile, frame, label_bytes);
         bool added;
@@ -61,6 +64,7 @@ static void write_frames(struct document *document)
     }
     intern_free(&table);
     proto_buffer_free(&key);
+    free(are_used);
 }
 
 /* --- a profile --- */

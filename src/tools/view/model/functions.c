@@ -46,9 +46,7 @@ static uint32_t function_of(struct functions *functions, const struct profile *p
 
 void functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames)
 {
-    bool *are_used = xcalloc(profile->frame_count + 1, sizeof(*are_used));
-    for (size_t i = 0; i < profile->callsite_count; i++)
-        are_used[profile->callsites[i].frame] = true;
+    bool *are_used = xmalloc_made(profile_frames_on_stacks(profile));
     for (size_t i = 0; i < profile->frame_count; i++)
         if (are_used[i])
             of_frames[i] = function_of(functions, profile, (uint32_t)i);
