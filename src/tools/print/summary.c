@@ -36,6 +36,8 @@ struct writer {
 
 /* Begins and ends a name. No text of a profile contains it, because names are escaped. */
 #define MARK "\001"
+/* Before a sentence, or before none: the digit behind it is what those after it are about. */
+#define TOPIC '\002'
 
 /* --- who --- */
 
@@ -533,27 +535,48 @@ static void print_unseen(const struct writer *writer)
         fprintf(writer->out, "Not all was seen: %s.\n", reasons[0].words);
 }
 
-/* Print all sentences, one a line. */
-static void print_sentences(const struct writer *writer)
+/* What is printed next is about this. */
+static void print_topic(const struct writer *writer, enum summary_topic topic)
+{
+    fputc(TOPIC, writer->out);
+    fputc('0' + (int)topic, writer->out);
+}
+
+static void print_memory(const struct writer *writer)
 {
     if (holds_much(writer)) {
         /* While a program runs, what grows is the news; at its end, what is left. */
+        print_topic(writer, SUMMARY_GROWTH);
         if (!has_exited(writer))
             print_grower(writer);
+        print_topic(writer, SUMMARY_LIVE);
         if (print_live(writer))
             print_growth(writer);
+        print_topic(writer, SUMMARY_PEAK);
         print_peak(writer);
     } else {
+        print_topic(writer, SUMMARY_PEAK);
         print_peak(writer);
+        print_topic(writer, SUMMARY_LIVE);
         print_rest(writer);
     }
+}
+
+/* Print all sentences, one a line, and before them what they are about. */
+static void print_sentences(const struct writer *writer)
+{
+    print_memory(writer);
+    print_topic(writer, SUMMARY_CHURN);
     print_churn(writer);
+    print_topic(writer, SUMMARY_GROWTH);
     if (holds_much(writer) && has_exited(writer))
         print_grower(writer);
+    print_topic(writer, SUMMARY_RESIDENT);
     if (writer->subject->has_process && is_last(writer))
         print_resident(writer);
     else if (writer->subject->has_process)
         print_resident_then(writer);
+    print_topic(writer, SUMMARY_UNSEEN);
     print_unseen(writer);
 }
 
@@ -570,8 +593,14 @@ static void summary_divide(struct summary *summary)
     summary->items = xcalloc(sentences + 1, sizeof(*summary->items));
     summary->parts = xcalloc(parts + 1, sizeof(*summary->parts));
     parts = 0;
+    enum summary_topic topic = SUMMARY_LIVE;
     for (char *at = summary->text, *end; *at != '\0'; at = end + 1) {
         struct summary_sentence *sentence = &summary->items[summary->count];
+        for (; sentence->count == 0 && *at == TOPIC; at += 2)
+            topic = (enum summary_topic)(at[1] - '0');
+        if (*at == '\0')
+            break;
+        sentence->topic = topic;
         if (sentence->count++ == 0)
             sentence->parts = &summary->parts[parts];
         summary->parts[parts++] = at;

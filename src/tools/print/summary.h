@@ -20,11 +20,22 @@ struct summary_subject {
     bool has_process;              /* also say what is about the whole process */
 };
 
+/* What a sentence is about. */
+enum summary_topic {
+    SUMMARY_LIVE,
+    SUMMARY_PEAK,
+    SUMMARY_GROWTH, /* which memory grows */
+    SUMMARY_CHURN,
+    SUMMARY_RESIDENT, /* the process's memory */
+    SUMMARY_UNSEEN,
+};
+
 /* A sentence as parts: words and names by turns, the first and the last are words. A name is a
  * function or a command. A part may be empty. */
 struct summary_sentence {
     const char **parts;
     size_t count;
+    enum summary_topic topic;
 };
 
 struct summary {

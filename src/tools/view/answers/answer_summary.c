@@ -4,6 +4,11 @@
 #include "tools/view/answers/answers.h"
 #include "util/json_writer.h"
 
+static const char *const topic_names[] = {
+    [SUMMARY_LIVE] = "live",   [SUMMARY_PEAK] = "peak",         [SUMMARY_GROWTH] = "growth",
+    [SUMMARY_CHURN] = "churn", [SUMMARY_RESIDENT] = "resident", [SUMMARY_UNSEEN] = "unseen",
+};
+
 void summary_write(const struct view_profiles *profiles, const struct view_profile *of,
                    const struct export_dump *at, FILE *out)
 {
@@ -29,6 +34,10 @@ void summary_write(const struct view_profiles *profiles, const struct view_profi
             json_string(&json, NULL, summary.items[i].parts[j]);
         json_end_array(&json);
     }
+    json_end_array(&json);
+    json_array(&json, "topics");
+    for (size_t i = 0; i < summary.count; i++)
+        json_string(&json, NULL, topic_names[summary.items[i].topic]);
     json_end_array(&json);
     json_end_object(&json);
     summary_clear(&summary);

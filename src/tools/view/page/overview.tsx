@@ -10,7 +10,7 @@ import { lossInWords, movementOf } from "./sentences";
 import { askSummary, askTable, selectionParameters, useAnswer, type Answer } from "./source";
 import { NOTHING_SELECTED, select, useSelection, type Page, type Selection } from "./state";
 import { shortModule } from "./tree";
-import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, ViewName } from "./types";
+import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, Topic, ViewName } from "./types";
 import { bytesInWords, countInWords, figureInWords, intervalInWords, plural, samplingInWords, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
@@ -95,6 +95,22 @@ function Holders({ title, view, answer, counted = "" }: { title: string; view: V
   );
 }
 
+/** What shows a sentence's figures: its title and its selection. */
+const SHOWN: Partial<Record<Topic, [title: string, to: Partial<Selection>]>> = {
+  live: ["Flame graph of what is live", { tab: "flame", view: "space" }],
+  peak: ["Flame graph of the peak", { tab: "flame", view: "max" }],
+  growth: ["Table of what is live", { tab: "table", view: "space", by: "holder" }],
+  churn: ["Flame graph of all calls", { tab: "flame", view: "alloc_objects" }],
+  resident: ["Memory of the process", { tab: "memory" }],
+};
+
+function Shows({ topic }: { topic: Topic | undefined }) {
+  const shown = topic && SHOWN[topic];
+  if (!shown) return null;
+  const [title, to] = shown;
+  return <button type="button" class="link shows" aria-label={title} title={title} onClick={() => select({ base: "", zoom: "", frame: "", direction: "down", ...to })} />;
+}
+
 /** What the profile says of the heap at the selected dump, as reports begin; and the comparison that is chosen here. */
 function FirstAnswer({ place, selection }: { place: Place; selection: Selection }) {
   const { value, error } = useAnswer(`api/summary?${wholeOf(selection, "space")}`, askSummary);
@@ -103,7 +119,7 @@ function FirstAnswer({ place, selection }: { place: Place; selection: Selection 
     <div class="sentences">
       {error !== "" ? <p class={isSaved ? "faint" : "bad"}><Sentence text={error} /></p>
         : !value ? <p class="faint">…</p>
-          : value.sentences.map((parts) => <p key={parts.join("")}><Parts parts={parts} /></p>)}
+          : value.sentences.map((parts, i) => <p key={parts.join("")}><Parts parts={parts} /> <Shows topic={value.topics[i]} /></p>)}
       {movement !== null && <p>{movement}</p>}
     </div>
   );

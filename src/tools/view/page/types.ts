@@ -247,9 +247,12 @@ export interface RangeAnswer {
   retained_most: number | null;
 }
 
+export type Topic = "live" | "peak" | "growth" | "churn" | "resident" | "unseen";
+
 /** What a heap's profile says at a dump, as reports begin. */
 export interface Summary {
   sentences: string[][]; // of each, words and names by turns: a function or a command after every words
+  topics: Topic[]; // of each, what it is about
 }
 
 export interface SqlAnswer {
