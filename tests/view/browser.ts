@@ -485,7 +485,7 @@ test("? lists the keys, l switches to dark", async () => {
   await page.keyboard.press("l");
 });
 
-test("a saved page answers filters, callers, differences and the memory", async () => {
+test("a saved page answers filters, callers, differences, the memory, details, groups and parts", async () => {
   await open("heap=0.0&dump=0", `file://${expected.saved}`);
   await says(0);
   await open("", `file://${expected.saved}`);
@@ -523,6 +523,21 @@ test("a saved page answers filters, callers, differences and the memory", async 
   const memory = expected.memory[expected.memory.length - 1]!;
   if (memory.known) await shows(".parts tfoot tr", `RSS ${bytesInWords(memory.rss_bytes)}`);
   else await shows(".memory-unknown", "unknown");
+  await page.keyboard.press("5");
+  await shows("#backtraces-table [role=row]", bytesInWords(last.total["space"]!.estimate));
+  await page.keyboard.press("2");
+  await page.locator(".tools .group button").first().click();
+  await page.locator(".group-choice select").selectOption("thread");
+  await until("it is grouped", async () => page.url().includes("group=thread") && (await page.locator("section.flame[aria-busy=true]").count()) === 0);
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await page.locator(".flame .empty").count(), 0);
+  await page.locator(".group-choice select").selectOption("");
+  await page.keyboard.press("3");
+  await page.waitForSelector(".grid-room .row");
+  await page.locator(".grid-body").focus();
+  await page.keyboard.press("Enter");
+  await shows(".menu", "Break down by module");
+  await page.keyboard.press("Escape");
   assert.equal(await page.locator(".banner, #tab-sql, #tab-source").count(), 0);
   assert.deepEqual(complaints, []);
 });

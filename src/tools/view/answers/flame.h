@@ -79,7 +79,7 @@ struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct fl
                                   size_t leaf_count);
 
 /* Return a figure to order by, rounded to 40 of its 53 bits: nearly always, figures are equal then
- * that differ only because they were added up in another order, as a page that is a file does. */
+ * that differ only because they were added up in another order, as in another direction. */
 static inline double flame_rank(double figure)
 {
     uint64_t bits;
