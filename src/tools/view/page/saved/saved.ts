@@ -43,6 +43,10 @@ async function start(): Promise<Worker> {
   const script = new Blob([await unpack(takeText("worker"))], { type: "text/javascript" });
   const started = new Worker(URL.createObjectURL(script));
   started.onmessage = take;
+  started.onerror = ({ message }) => {
+    for (const { reject } of waiting.values()) reject(new Error(message || "this browser does not run the worker of the page"));
+    waiting.clear();
+  };
   started.postMessage({ engine: takeText("engine"), saved: takeText("saved") } satisfies Begin);
   return started;
 }
