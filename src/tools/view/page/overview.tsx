@@ -119,7 +119,7 @@ function FirstAnswer({ place, selection }: { place: Place; selection: Selection 
     <div class="sentences">
       {error !== "" ? <p class={isSaved ? "faint" : "bad"}><Sentence text={error} /></p>
         : !value ? <p class="faint">…</p>
-          : value.sentences.map((parts, i) => <p key={parts.join("")}><Parts parts={parts} /> <Shows topic={value.topics[i]} /></p>)}
+          : value.sentences.map((parts, i) => <p key={parts.join("")}><Parts parts={parts} /><Shows topic={value.topics[i]} /></p>)}
       {movement !== null && <p>{movement}</p>}
     </div>
   );
