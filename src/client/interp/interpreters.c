@@ -382,13 +382,12 @@ static bool has_loop(const struct merging *merging, const struct unwind_walk *wa
     return false;
 }
 
-void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *walk,
-                        const uint64_t *frames, uint32_t generation)
+/* Not inlined: its variables would be on the stack while other samples are unwound. */
+static __attribute__((noinline)) void merge_interpreter(struct interpreter_merge *merge,
+                                                        struct unwind_walk *walk,
+                                                        const uint64_t *frames,
+                                                        struct interpreter *interpreter)
 {
-    merge->interpreter = NULL;
-    struct interpreter *interpreter = interpreter_of(walk, frames, generation);
-    if (interpreter == NULL)
-        return;
     struct merging merging = {
         .merge = merge,
         .interpreter = interpreter,
@@ -430,6 +429,15 @@ void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *wal
             &client.control->lost[result == INTERPRETER_UNSUPPORTED ? RING_LOST_INTERPRETER_UNKNOWN
                                                                     : RING_LOST_INTERPRETER_STATE],
             1);
+}
+
+void interpreters_merge(struct interpreter_merge *merge, struct unwind_walk *walk,
+                        const uint64_t *frames, uint32_t generation)
+{
+    merge->interpreter = NULL;
+    struct interpreter *interpreter = interpreter_of(walk, frames, generation);
+    if (interpreter != NULL)
+        merge_interpreter(merge, walk, frames, interpreter);
 }
 
 /* --- sending --- */
