@@ -529,10 +529,6 @@ static int take_pending(struct job *job)
     enum symbol_reason reason = SYMBOL_NO_FILE;
     if (report->breakpad != NULL && report->problem == NULL)
         reason = SYMBOL_NO_INFORMATION;
-    else if (module->named_count > 0)
-        /* The file was read before, perhaps in the root of a process that has ended: it has no more
-         * names. */
-        reason = SYMBOL_NO_INFORMATION;
     else if (report->found.other_build != NULL)
         reason = SYMBOL_OTHER_BUILD;
     else if (module->build_id_length == 0)

@@ -91,6 +91,24 @@ static void unnamed_frames_explain(const struct profile *profile, struct unnamed
 
 /* --- modules --- */
 
+/* Return the reasons by mapping, or NULL. A mapping with names was read when the program ran, which
+ * may have been in another root: that its path leads to another build now is not why others lack
+ * one. */
+static uint8_t *reasons_of_mappings(const struct profile *profile, const uint8_t *reasons)
+{
+    if (reasons == NULL)
+        return NULL;
+    uint8_t *own = xcalloc(profile->mapping_count + 1, sizeof(*own));
+    memcpy(own, reasons, profile->mapping_count * sizeof(*own));
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct profile_frame *frame = &profile->frames[i];
+        if (frame->name[0] != '\0' && frame->mapping != PROFILE_NONE &&
+            own[frame->mapping] == 1 + SYMBOL_OTHER_BUILD)
+            own[frame->mapping] = 1 + SYMBOL_NO_INFORMATION;
+    }
+    return own;
+}
+
 /* Return the module of a frame, added if it is new. */
 static uint32_t module_of(struct collecting *at, struct intern_table *ids,
                           const struct profile_frame *frame, const uint8_t *reasons)
@@ -117,11 +135,13 @@ static void find_modules(struct collecting *at, const uint8_t *reasons)
 {
     const struct profile *profile = at->profile;
     struct intern_table ids = {0};
+    uint8_t *own = reasons_of_mappings(profile, reasons);
     for (size_t i = 0; i < profile->frame_count; i++)
         at->module_of[i] = profile->frames[i].name[0] != '\0'
                                ? PROFILE_NONE
-                               : module_of(at, &ids, &profile->frames[i], reasons);
+                               : module_of(at, &ids, &profile->frames[i], own);
     intern_free(&ids);
+    free(own);
 }
 
 /* Count each module once a stack. */
