@@ -596,7 +596,9 @@ static void summary_divide(struct summary *summary)
     enum summary_topic topic = SUMMARY_LIVE;
     for (char *at = summary->text, *end; *at != '\0'; at = end + 1) {
         struct summary_sentence *sentence = &summary->items[summary->count];
-        for (; sentence->count == 0 && *at == TOPIC; at += 2)
+        for (; sentence->count == 0 && *at == TOPIC && at[1] >= '0' &&
+               at[1] <= '0' + (int)SUMMARY_UNSEEN;
+             at += 2)
             topic = (enum summary_topic)(at[1] - '0');
         if (*at == '\0')
             break;

@@ -9,7 +9,7 @@ import { Export } from "./bar/export";
 import { FlamePanel } from "./flame/panel";
 import { HeapDetailsPanel } from "./details/panel";
 import { KEYS, useShortcuts } from "./keys";
-import { AT_PEAK, dumpChoice, dumpIndex, openHeap, peakOf, placeOf, profileTitle, swapped, type Place } from "./model";
+import { atPeak, dumpChoice, dumpIndex, isAtPeak, keptDump, openHeap, peakOf, placeOf, profileTitle, swapped, type Place } from "./model";
 import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
@@ -87,12 +87,16 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
     "?": showKeys,
     "[": () => place && goToDump(place, selection, -1, false),
     "]": () => place && goToDump(place, selection, 1, false),
-    p: () => place && peakOf(place.heap) && select(AT_PEAK),
+    p: () => place && peakOf(place.heap) && select(atPeak()),
     x: () => {
       const other = overview && place && swapped(overview, place, selection);
       if (other) select(other);
     },
-    b: () => (selection.base !== "" ? select({ base: "" }) : dump > 0 && select({ base: String(dump - 1) })),
+    b: () => {
+      const before = place && !isAtPeak(place.heap, selection) ? keptDump(place.heap, dump - 1, -1) : -1;
+      if (selection.base !== "") select({ base: "" });
+      else if (before >= 0) select({ base: String(before) });
+    },
     v: () => nextView(1),
     V: () => nextView(-1),
     g: () => nextHeap(1),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a comparison says first: how much more there is, and the functions that grew and shrank most.
-import { baseOf, dumpTitle, isAtPeak, peakTitle, profileTitle, swapped, type Place } from "./model";
+import { baseOf, momentTitle, profileTitle, swapped, type Place } from "./model";
 import { movementOf } from "./sentences";
 import { askTable, selectionParameters, useAnswer } from "./source";
 import { NOTHING_SELECTED, select, type Selection } from "./state";
@@ -22,8 +22,7 @@ function changesPath(selection: Selection, sort: "down" | "up"): string {
 function baseInWords(overview: Overview, place: Place, selection: Selection): string {
   const base = baseOf(overview, place, selection.base);
   if (!base) return "?";
-  const isPeak = isAtPeak(base.place.heap, { dump: base.index, view: selection.view });
-  const moment = isPeak ? peakTitle(base.place) : `dump ${dumpTitle(base.place, base.index)}`;
+  const moment = momentTitle(base.place, base.index, selection.view);
   return base.place.profile === place.profile ? moment : `${profileTitle(base.place.profile)}, ${moment}`;
 }
 
@@ -39,7 +38,7 @@ function Rows({ title, rows, most, isJudged }: { title: string; rows: TableRow[]
           {rows.map((row) => (
             <li key={row.key}>
               <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"} title={row.key}
-                onClick={() => select({ tab: "flame", zoom: "", frame: "", filters: [], direction: "sandwich", function: row.function ?? null })}>{row.key}</button>
+                onClick={() => select({ tab: "flame", zoom: "", frame: "", filters: [], only: [], direction: "sandwich", function: row.function ?? null })}>{row.key}</button>
               {!row.key.includes(" @ ") && <span class="faint module">{shortModule(row.module ?? "")}</span>}
               <span class={isJudged && row.beyond_chance === false ? "number change faint" : "number change"} title={figureInWords(row.bytes!, false)}>
                 {signedInWords(row.bytes!.value, false)}{isJudged && row.beyond_chance === false && ", within chance"}</span>

@@ -4,7 +4,7 @@
 // `heap_profile report --rss` for the selected dump. A click selects the dump nearest to a moment.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { atDump, beginningOf, dumpIndex, dumpTitle, keptDump, nearestDump, type Place } from "./model";
+import { atDump, beginningOf, dumpChoice, dumpIndex, isAtPeak, dumpTitle, keptDump, nearestDump, type Place } from "./model";
 import { Sentence } from "./sentence";
 import { askMemory, useAnswer } from "./source";
 import { select, type Selection } from "./state";
@@ -39,7 +39,11 @@ const colourOf = (kind: string, dark: boolean) => (KIND_COLOURS[kind] ?? KIND_CO
 
 const pathOf = (heap: string, dump: string | null) => `api/memory?${new URLSearchParams(dump === null ? { heap } : { heap, dump })}`;
 
-const memoryPath = (selection: Selection) => pathOf(selection.heap, selection.dump === null ? null : String(selection.dump));
+/** The dump whose memory is shown: at the peak, the one that is nearest to it. */
+function shownDump({ heap }: Place, selection: Selection): number | null {
+  const isPeak = isAtPeak(heap, selection) && heap.peak_time !== null;
+  return isPeak ? dumpChoice(heap, keptDump(heap, nearestDump(heap, heap.peak_time!))) : selection.dump;
+}
 
 /** Of the dump that the selection is compared with, "2" or "1.0.5"; null: nothing. */
 function basePath({ base, heap }: Selection): string | null {
@@ -339,7 +343,8 @@ function baseTitle({ base }: Selection): string {
 
 export function MemoryPanel({ place, selection }: { place: Place; selection: Selection }) {
   const { theme } = useTheme();
-  const { value: answer, error, isWaiting } = useAnswer(memoryPath(selection), askMemory);
+  const shown = shownDump(place, selection);
+  const { value: answer, error, isWaiting } = useAnswer(pathOf(selection.heap, shown === null ? null : String(shown)), askMemory);
   const base = useAnswer(basePath(selection), askMemory);
   if (error !== "") return <div class="empty bad"><p>{error}</p></div>;
   if (!answer) return <div class="empty"><p class="faint">The memory is being read…</p></div>;
@@ -350,7 +355,8 @@ export function MemoryPanel({ place, selection }: { place: Place; selection: Sel
   return (
     <section class={isWaiting ? "panel memory waits" : "panel memory"} aria-label="Memory" aria-busy={isWaiting}>
       <div>
-        {!moment.known ? <Unknown answer={answer} place={place} dump={dumpIndex(place.heap, selection.dump)} />
+        {shown !== selection.dump && <p class="faint">At dump {dumpTitle(place, dumpIndex(place.heap, shown))}, the nearest to the peak.</p>}
+        {!moment.known ? <Unknown answer={answer} place={place} dump={dumpIndex(place.heap, shown)} />
           : <div class="memory-sentences">{memorySentences(moment).map((sentence) => <p key={sentence}>{sentence}</p>)}</div>}
         {snapshots.time.length > 1 ? <OverTime place={place} selection={selection} snapshots={snapshots} dark={theme.dark} />
           : snapshots.time.length === 1 && <SingleBar snapshots={snapshots} dark={theme.dark} />}

@@ -51,8 +51,11 @@ export function peakOf(heap: Heap): { time: number | null; bytes: Figure } | nul
   return bytes !== null && bytes.value > 0 ? { time: heap.peak_time, bytes } : null;
 }
 
-/** The selection of the peak: the last dump, in the view of the peak. */
-export const AT_PEAK = { dump: null, base: "", view: "max" } as const satisfies Partial<Selection>;
+/** Return the selection of the peak: the last dump, in the view of the peak. What is compared stays, if it is another profile's. */
+export function atPeak(): Partial<Selection> {
+  const { base } = now();
+  return { dump: null, base: base.includes(".") ? base : "", view: "max" };
+}
 
 export function isAtPeak(heap: Heap, { dump, view }: Pick<Selection, "dump" | "view">): boolean {
   return view === "max" && dumpIndex(heap, dump) === heap.dumps.length - 1 && peakOf(heap) !== null;
@@ -124,6 +127,12 @@ export function nearestDump(heap: Heap, time: number): number {
   return one && (!next || time - one.time <= next.time - time) ? before : before + 1;
 }
 
+/** What a dump is in a view: the peak until then, or its moment. */
+export function momentTitle(place: Place, index: number, view: ViewName): string {
+  if (isAtPeak(place.heap, { dump: index, view })) return peakTitle(place);
+  return `${view === "max" ? "the peak until dump" : "dump"} ${dumpTitle(place, index)}`;
+}
+
 export function secondsOf(profile: Profile, time: number): number {
   return (time - beginningOf(profile)) / 1e9;
 }
@@ -150,6 +159,7 @@ export function baseOf(overview: Overview, place: Place, base: string): { place:
 export function peakTitle(place: Place): string {
   const peak = peakOf(place.heap);
   if (!peak) return "no peak";
+  if (peak.time === null && !place.heap.dumps[place.heap.dumps.length - 1]!.final) return `peak until then: ${bytesInWords(peak.bytes.value)}`;
   const when = peak.time === null ? "" : `${timeInWords(Math.max(secondsOf(place.profile, peak.time), 0))}, `;
   return `peak: ${when}${bytesInWords(peak.bytes.value)}`;
 }

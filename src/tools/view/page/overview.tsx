@@ -108,7 +108,7 @@ function Shows({ topic }: { topic: Topic | undefined }) {
   const shown = topic && SHOWN[topic];
   if (!shown) return null;
   const [title, to] = shown;
-  return <button type="button" class="link shows" aria-label={title} title={title} onClick={() => select({ base: "", zoom: "", frame: "", direction: "down", ...to })} />;
+  return <button type="button" class="link shows" aria-label={title} title={title} onClick={() => select({ base: "", filters: [], only: [], group: "", zoom: "", frame: "", direction: "down", ...to })} />;
 }
 
 /** What the profile says of the heap at the selected dump, as reports begin; and the comparison that is chosen here. */

@@ -4,14 +4,14 @@
  * dumps. `heap_profile view --save` writes it; the engine in the page (tools/view/engine/) reads
  * it, and answers as the server does.
  *
- * The block is arrays of structures, each member as a column:
+ * The block begins with its version, four bytes, little-endian. The rest is arrays of structures,
+ * each member as a column:
  *
- *   four bytes       VERSION, little-endian
- *   whole numbers    for each column the number of its byte planes, then the planes: the lowest
- *                    bytes of all values, then the second ones and so on. Planes that would be
- * zeros are left out. The values are differences, each from the value before it, with their sign as
- * the lowest bit doubles          the same, without differences texts            as numbers in the
- * profile's list of texts, which ends in a zero byte each
+ * - Whole numbers: the number of byte planes, then the planes. The first has the lowest bytes of
+ *   all values, the second the bytes above them, and so on; planes that would be zeros are left
+ *   out. The values are differences, each from the value before it, with the sign as lowest bit.
+ * - Doubles: the same without differences.
+ * - Texts: numbers in the profile's list of texts, each of which ends with a zero byte.
  *
  * Planes and differences deflate to about two thirds of what the plain values do. A page is a file
  * from anyone: the reader checks every count, number and text, and nothing else reads the block.

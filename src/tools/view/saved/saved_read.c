@@ -85,7 +85,9 @@ static void link_samples(struct carrier *carrier, const struct saved_profile *sa
                 if (numbers[k] >= saved->sample_count)
                     return carrier_fail(carrier, "there is no such sample");
                 dump->samples[dump->sample_count++] = &saved->samples[numbers[k]];
-                dump->part_count += saved->samples[numbers[k]].part_count;
+                if (__builtin_add_overflow(dump->part_count, saved->samples[numbers[k]].part_count,
+                                           &dump->part_count))
+                    return carrier_fail(carrier, "there are too many parts");
             }
         }
     }

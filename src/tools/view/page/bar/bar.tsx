@@ -7,7 +7,7 @@ import { isSaved } from "../saved/saved";
 import { Chooser, type Option } from "./chooser";
 import "./chooser.css";
 import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "../state";
-import { AT_PEAK, atDump, baseOf, dumpIndex, dumpTitle, isAtPeak, isKept, openHeap, peakOf, peakTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
+import { atDump, atPeak, baseOf, dumpIndex, dumpTitle, isAtPeak, isKept, momentTitle, openHeap, peakOf, peakTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
 import type { Heap, Overview } from "../types";
 import { bytesInWords, partInWords } from "../words";
 
@@ -64,8 +64,8 @@ function otherDumps(overview: Overview, place: Place, selection: Selection): Opt
   return overview.profiles.filter((profile) => profile !== place.profile).flatMap((profile) => (
     profile.heaps.filter((heap) => heap.name === place.heap.name).flatMap((heap) => {
       const at: Place = { profile, heap, process: profile.processes[heap.process] ?? null };
-      const title = (i: number) => (isAtPeak(heap, { dump: i, view: selection.view }) ? peakTitle(at) : `dump ${dumpTitle(at, i)}`);
-      return heap.dumps.map((_, i) => ({ value: `${heap.id}.${i}`, title: `${profileTitle(profile)}: ${processTitle(at.process)}, ${title(i)}` }))
+      const titleOf = (i: number) => `${profileTitle(profile)}: ${processTitle(at.process)}, ${momentTitle(at, i, selection.view)}`;
+      return heap.dumps.map((_, i) => ({ value: `${heap.id}.${i}`, title: titleOf(i) }))
         .filter((_, i) => isKept(heap, i)).reverse();
     })));
 }
@@ -74,14 +74,13 @@ function baseTitle(overview: Overview, place: Place, selection: Selection): stri
   const base = baseOf(overview, place, selection.base);
   if (selection.base === "") return "nothing";
   if (!base) return "?";
-  const isPeak = isAtPeak(base.place.heap, { dump: base.index, view: selection.view });
-  const title = isPeak ? peakTitle(base.place) : `dump ${dumpTitle(base.place, base.index)}`;
+  const title = momentTitle(base.place, base.index, selection.view);
   return base.place.heap === place.heap ? title : `${profileTitle(base.place.profile)}, ${title}`;
 }
 
 export function baseOptions(overview: Overview, place: Place, selection: Selection): Option[] {
   const dump = dumpIndex(place.heap, selection.dump);
-  const own = dumpOptions(place).filter(({ value }) => value !== String(dump)).map(({ value, title }) => ({ value, title: `dump ${title}` }));
+  const own = dumpOptions(place).filter(({ value }) => value !== String(dump)).map(({ value }) => ({ value, title: momentTitle(place, Number(value), selection.view) }));
   const options = [{ value: "", title: "nothing" }, ...own, ...otherDumps(overview, place, selection)];
   if (!options.some(({ value }) => value === selection.base)) options.push({ value: selection.base, title: baseTitle(overview, place, selection) });
   return options;
@@ -178,7 +177,7 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
       ) : <span class="choice"><span>Heap</span><b>{heap.name}</b></span>}
       {heap.unseen === "" && heap.dumps.length > 0 && (
         <Choice label="Dump" value={isPeak ? PEAK : String(dump)} title={title} count={heap.dumps.length} options={() => momentOptions(place)}
-          onChange={(value) => select(value === PEAK ? AT_PEAK : atDump(heap, Number(value)))} />
+          onChange={(value) => select(value === PEAK ? atPeak() : atDump(heap, Number(value)))} />
       )}
       {(heap.dumps.length > 1 || overview.profiles.length > 1) && (
         <Choice label="Compared with" class="compared" value={selection.base} title={baseTitle(overview, place, selection)} count={heap.dumps.length + others}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes of a profile at a moment: the dump of each of their heaps that is nearest to it, resident
 // memory, and what they report of their allocators. Nothing here touches the page.
-import { processTitle, secondsOf } from "../model";
+import { isKept, processTitle, secondsOf } from "../model";
 import type { Dump, Heap, Process, Profile, Reported, ViewName } from "../types";
 
 const COLUMNS_MAX = 16; // of heaps, and of allocators
@@ -33,7 +33,7 @@ function nearest(times: number[], time: number, counts: (index: number) => boole
 function rowOf(profile: Profile, process: Process, heaps: Heap[], reported: Reported[], moment: number): ProcessRow {
   const cells = new Map<string, HeapCell>();
   for (const heap of heaps) {
-    const index = nearest(heap.dumps.map((dump) => dump.time), moment);
+    const index = nearest(heap.dumps.map((dump) => dump.time), moment, (i) => isKept(heap, i));
     if (index >= 0 && heap.unseen === "") cells.set(heap.name, { heap, index, dump: heap.dumps[index]! });
   }
   const dumps = [...cells.values()].map((cell) => cell.dump);

@@ -27,11 +27,11 @@ export class Engine {
 
   constructor(module: WebAssembly.Module, block: Uint8Array) {
     const page = {
-      page_pattern_new: (text: number, reason: number, reasonBytes: number) => this.newPattern(this.textAt(text), reason, reasonBytes),
+      page_pattern_new: (text: number, reason: number, reasonBytes: number) => this.newPattern(this.textAt(text), reason >>> 0, reasonBytes),
       page_pattern_matches: (pattern: number, text: number) => Number(this.patterns.get(pattern)!(this.textAt(text))),
       page_pattern_free: (pattern: number) => void this.patterns.delete(pattern),
       page_fail: (message: number, length: number) => {
-        throw new Error(this.decoder.decode(this.bytes().subarray(message, message + length)).trim());
+        throw new Error(this.decoder.decode(this.bytes().subarray(message >>> 0, (message >>> 0) + length)).trim());
       },
     };
     // The C library asks for files and streams, of which there are none.
@@ -45,14 +45,16 @@ export class Engine {
 
   private bytes = () => new Uint8Array(this.exports.memory.buffer);
 
-  private textAt(at: number): string {
+  // Addresses come as signed numbers: above 2 GiB they are negative.
+  private textAt(signed: number): string {
     const bytes = this.bytes();
+    const at = signed >>> 0;
     return this.decoder.decode(bytes.subarray(at, bytes.indexOf(0, at)));
   }
 
   private text(): Uint8Array {
-    const at = this.exports.engine_text();
-    return this.bytes().slice(at, at + this.exports.engine_length());
+    const at = this.exports.engine_text() >>> 0;
+    return this.bytes().slice(at, at + (this.exports.engine_length() >>> 0));
   }
 
   /** Copy bytes to where the engine takes them. */

@@ -44,8 +44,11 @@ async function start(): Promise<Worker> {
   const started = new Worker(URL.createObjectURL(script));
   started.onmessage = take;
   started.onerror = ({ message }) => {
-    for (const { reject } of waiting.values()) reject(new Error(message || "this browser does not run the worker of the page"));
+    const error = new Error(message || "this browser does not run the worker of the page");
+    for (const { reject } of waiting.values()) reject(error);
     waiting.clear();
+    worker = Promise.reject(error);
+    worker.catch(() => {}); // the questions say it
   };
   started.postMessage({ engine: takeText("engine"), saved: takeText("saved") } satisfies Begin);
   return started;

@@ -25,11 +25,19 @@ async function begin(packed: Begin): Promise<Engine> {
   return new Engine(await WebAssembly.compile(code), block);
 }
 
+function fail(error: Error) {
+  engine = Promise.reject(error);
+  engine.catch(() => {}); // the questions say it
+}
+
 async function answer({ number, path }: Asked): Promise<Answered> {
   try {
     return { number, answer: (await engine!).answer(path) as Uint8Array<ArrayBuffer>, message: "", isRefused: false };
   } catch (error) {
-    return { number, answer: null, message: (error as Error).message, isRefused: error instanceof NotSaved };
+    const isRefused = error instanceof NotSaved;
+    // What was interrupted inside the engine is half done: it must not answer any more.
+    if (!isRefused) fail(error as Error);
+    return { number, answer: null, message: (error as Error).message, isRefused };
   }
 }
 

@@ -5,12 +5,12 @@
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import {
-  AT_PEAK, atDump, beginningOf, dumpBeside, dumpIndex, dumpTitle, isAtPeak, keptDump, nearestDump, peakOf, peakTitle, type Place,
+  atDump, atPeak, beginningOf, dumpBeside, dumpIndex, dumpTitle, isAtPeak, keptDump, nearestDump, peakOf, peakTitle, type Place,
 } from "../model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
 import { useFold } from "../fold";
 import { useConnection } from "../source";
-import { select, type Selection } from "../state";
+import { select, selection as now, type Selection } from "../state";
 import { useTheme } from "../theme";
 import { COLOURS, coloursOf, makeOptions, plotHeight, type Colours, type Drawn } from "./draw";
 import { attachPointer, type PointerActions } from "./pointer";
@@ -27,7 +27,8 @@ const SETTLED_MS = 200; // then a zoomed range is put into the URL
 export function goToDump(place: Place, selection: Selection, step: number, widen: boolean) {
   const next = dumpBeside(place.heap, selection, step);
   if (next < 0) return;
-  const base = widen ? (selection.base === "" ? String(dumpIndex(place.heap, selection.dump)) : selection.base) : "";
+  const widens = widen && !isAtPeak(place.heap, selection);
+  const base = widens ? (selection.base === "" ? String(dumpIndex(place.heap, selection.dump)) : selection.base) : "";
   select({ ...atDump(place.heap, next), base: base === String(next) ? "" : base });
 }
 
@@ -65,7 +66,7 @@ function Title({ place, index, marks }: { place: Place; index: number; marks: Ma
   return (
     <span class="timeline-title">
       <b>{index < 0 ? capitalized(peakTitle(place)) : !dump ? "No dump" : heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, index)}`}</b>
-      {index >= 0 && peakOf(heap) && <>{" "}<button type="button" class="link" title="p" onClick={() => select(AT_PEAK)}>{peakTitle(place)}</button></>}
+      {index >= 0 && peakOf(heap) && <>{" "}<button type="button" class="link" title="p" onClick={() => select(atPeak())}>{peakTitle(place)}</button></>}
       {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
       {own.map((mark) => <span class="warn" key={mark.words} title={mark.words}> · {mark.words}</span>)}
       {dump && dump.exact_calls !== null && dump.exact_bytes !== null &&
@@ -144,14 +145,14 @@ interface PlotProps {
 type Zoom = ReturnType<typeof useZoom>;
 
 /** What the pointer does on a plot. `zoom` changes as the page is drawn. */
-function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { current: Zoom }): PointerActions {
+function actionsOf(made: uPlot, { place, marks, counts, onPoint }: PlotProps, zoom: { current: Zoom }): PointerActions {
   const { heap } = place;
   const beginning = beginningOf(place.profile);
   const away = (time: number, x: number) => Math.abs(made.valToPos((time - beginning) / 1e9, "x") - x);
   const isNear = (dump: number, x: number) => away(heap.dumps[dump]!.time, x) <= NEAR;
   /** Whether the pointer is at the peak, and not rather at this dump. */
   const isPeakNearer = (x: number, dump: number) => {
-    const distance = peakOf(heap)?.time ? away(heap.peak_time!, x) : Infinity;
+    const distance = !counts && peakOf(heap)?.time ? away(heap.peak_time!, x) : Infinity;
     return distance <= NEAR && (dump < 0 || distance < away(heap.dumps[dump]!.time, x));
   };
   const diamondAt = (x: number) => {
@@ -161,8 +162,10 @@ function actionsOf(made: uPlot, { place, marks, onPoint }: PlotProps, zoom: { cu
   return {
     click: (x, withShift) => {
       const hit = diamondAt(x);
-      if (isPeakNearer(x, hit) && !withShift) select(AT_PEAK);
-      else if (hit >= 0) select(withShift ? { base: String(hit) } : { ...atDump(heap, hit), base: "" });
+      // The peak is compared with other profiles' only.
+      const compares = withShift && !isAtPeak(heap, now());
+      if (isPeakNearer(x, hit) && !withShift) select(atPeak());
+      else if (hit >= 0) select(compares ? { base: String(hit) } : { ...atDump(heap, hit), base: "" });
     },
     range: (from, to) => selectRange(place, beginning + from * 1e9, beginning + to * 1e9),
     hover: (x, index) => {
@@ -269,7 +272,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
           <MarkTip marks={pointed.marks} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
         </div>
       )}
-      {selection.base !== "" && <Range place={place} selection={selection} />}
+      {selection.base !== "" && !isAtPeak(heap, selection) && <Range place={place} selection={selection} />}
     </section>
   );
 }
