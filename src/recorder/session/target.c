@@ -315,7 +315,8 @@ static void finish_open_records(struct target *target)
 }
 
 /* Take samples and totals of one moment, while the process runs. Wait a while for unfinished
- * records, which block the records after them: their threads may be waiting for a processor. */
+ * records, which block the records after them: their threads may be waiting for a processor. Of a
+ * process that is killed meanwhile, nobody finishes them. */
 static void take_samples_and_totals(struct target *target, const struct dump_files *files)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -326,7 +327,7 @@ static void take_samples_and_totals(struct target *target, const struct dump_fil
             break;
         nanosleep(&pause, NULL);
         dump_files_pause(files);
-        target_drain(target, false);
+        target_drain(target, target_is_dead(target));
     }
     if (!target->has_ring)
         return;
