@@ -102,6 +102,25 @@ static void test_cut_leaves_what_comes_later(void **state)
     expect_totals(2, 2000100);
 }
 
+/* The process is killed after the cut, in the middle of a record without a header. */
+static void test_cut_of_a_process_that_dies_is_whole(void **state)
+{
+    (void)state;
+    reader.control->threads_used = 1;
+    put_counted_alloc(0, 100);
+    reserve(sizeof(struct record_alloc));
+    put_counted_alloc(0, 200);
+    assert_int_equal(0, ring_reader_cut(&reader));
+    put_counted_alloc(0, 2000000);
+    drain(false);
+    assert_int_equal(1, seen.events);
+    assert_false(ring_reader_is_empty(&reader));
+    drain(true);
+    assert_true(ring_reader_is_empty(&reader));
+    assert_int_equal(2, seen.events);
+    expect_totals(2, 300);
+}
+
 /* A thread has counted a sample but not written its record: at a cut, or when its process dies. */
 static void test_sample_that_is_pending_is_not_in_the_totals(void **state)
 {
@@ -352,6 +371,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RING_TEST(test_totals_add_up_over_slots),
         RING_TEST(test_cut_leaves_what_comes_later),
+        RING_TEST(test_cut_of_a_process_that_dies_is_whole),
         RING_TEST(test_sample_that_is_pending_is_not_in_the_totals),
         RING_TEST(test_record_that_was_taken_is_not_pending),
         RING_TEST(test_record_before_the_cut_that_was_not_counted_is_added),
