@@ -94,7 +94,7 @@ static void curl_run_forget(struct curl_run *run)
 
 enum descriptor { OPTIONS, SENT, ANSWER, ANSWER_END, ERRORS, ERRORS_END, DESCRIPTORS };
 
-/* Return the descriptor under another number, which is none that curl gets. */
+/* Move the descriptor above the numbers that curl gets. */
 static int curl_run_move(int descriptor)
 {
     int moved = descriptor < 0 ? descriptor : fcntl(descriptor, F_DUPFD_CLOEXEC, BODY + 1);
@@ -162,6 +162,8 @@ int curl_run_start(struct curl_run *run, const void *body, size_t length)
     int fds[DESCRIPTORS] = {-1, -1, -1, -1, -1, -1};
     if (body != NULL)
         curl_run_add(run, "data-binary", BODY_PATH);
+    /* Brackets and braces in a URL are its own, not a pattern of several. */
+    curl_run_add(run, "globoff", NULL);
     curl_run_add(run, "silent", NULL);
     curl_run_add(run, "show-error", NULL);
     int code = run->is_out_of_memory ? -ENOMEM : 0;
@@ -240,6 +242,6 @@ void curl_run_stop(struct curl_run *run)
 const char *curl_run_explain(int code)
 {
     return code == -ENOENT ? "this program, which is linked statically, sends by the program curl, "
-                             "and there is none in PATH; install curl"
+                             "which is not in PATH; install curl"
                            : strerror(-code);
 }

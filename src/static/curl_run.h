@@ -29,8 +29,8 @@ bool curl_run_is_possible(void);
 /* Add an option of curl: its long name and its value (NULL: none). */
 void curl_run_add(struct curl_run *run, const char *name, const char *value);
 
-/* Start curl. The body to send is copied; NULL: there is none. The options are wiped and freed.
- * Return 0 or a negative errno. */
+/* Start curl. The body to send is copied; NULL: no body. The options are wiped and freed. Return 0
+ * or a negative errno. */
 int curl_run_start(struct curl_run *run, const void *body, size_t length);
 
 #define CURL_RUN_FAILURE_BYTES 256

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks a page that is a file, with the engine inside it: node saved_page.mjs PAGE. Each line of the input is a question,
-// each line of the output is JSON: the answer in base64, or the reason why there is none.
+// each line of the output is JSON: the answer in base64, or the reason of the failure.
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { inflateSync } from "node:zlib";

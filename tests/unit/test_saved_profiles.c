@@ -51,7 +51,7 @@ static const struct question {
 };
 #define QUESTIONS (sizeof(questions) / sizeof(questions[0]))
 
-/* Return the answer or the reason why there is none; malloc'd. */
+/* Return the answer, or the reason of the failure; malloc'd. */
 static struct block ask(struct view_profiles *profiles, const char *heap,
                         const struct question *question)
 {

@@ -167,7 +167,8 @@ static int group_parts(struct maker *maker, enum view_dimension dimension, struc
 
 /* --- heaps --- */
 
-/* Return the dump of a heap that is nearest in time; dump NULL: there is none. */
+/* Return the dump of a heap that is nearest in time; its dump is NULL if the page has no dump of
+ * the heap. */
 static struct export_dump nearest_dump(const struct view_profiles *profiles,
                                        const struct profile_heap *heap, uint64_t time_ns)
 {

@@ -18,7 +18,7 @@
 #define EXPORT(name) __attribute__((export_name(#name))) name
 
 static struct saved_profiles saved;
-static char *answer; /* the last answer, or why there is none */
+static char *answer; /* the last answer, or the reason of the failure */
 static size_t answer_length;
 
 /* --- answers that the server gives otherwise --- */

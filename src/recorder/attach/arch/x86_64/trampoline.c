@@ -49,8 +49,7 @@ static uint64_t branch_target(const struct x86_instruction *instruction, uint64_
     return address + instruction->length + (uint64_t)instruction->immediate;
 }
 
-/* Return the operation of the indirect calls and jumps, 0 if it is none of them: 2 and 3 call, 4
- * and 5 jump. */
+/* Return the operation of an indirect call (2, 3) or jump (4, 5); 0: another instruction. */
 static unsigned indirect_operation(const struct x86_instruction *instruction)
 {
     bool is_group = instruction->map == 0 && !instruction->is_vex && instruction->opcode == 0xff;

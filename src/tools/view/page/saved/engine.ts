@@ -34,7 +34,7 @@ export class Engine {
         throw new Error(this.decoder.decode(this.bytes().subarray(message >>> 0, (message >>> 0) + length)).trim());
       },
     };
-    // The C library asks for files and streams, of which there are none.
+    // The C library asks for files and streams. The page has no such thing.
     const system: Record<string, () => number> = {};
     for (const { module: from, name } of WebAssembly.Module.imports(module)) if (from !== "page") system[name] = () => ENOSYS;
     const instance = new WebAssembly.Instance(module, { page, wasi_snapshot_preview1: system });
