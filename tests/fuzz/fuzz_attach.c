@@ -19,7 +19,7 @@
 
 #include "recorder/attach/installed_client.h"
 #include "recorder/attach/locate.h"
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 #include "recorder/attach/trampoline.h"
 #include "recorder/reader/file_reader.h"
 

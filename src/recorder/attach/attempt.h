@@ -17,7 +17,7 @@
 #include "recorder/attach/memory_sharers.h"
 #include "recorder/attach/process.h"
 #include "recorder/attach/python_heap.h"
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 #include "recorder/attach/tracee.h"
 #include "util/error.h"
 

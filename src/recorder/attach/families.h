@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "recorder/attach/locate.h"
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 #include "recorder/reader/file_reader.h"
 #include "recorder/reader/protocol.h"
 

@@ -12,7 +12,7 @@
 #include "recorder/attach/arch/processor.h"
 #include "recorder/attach/families.h"
 #include "recorder/attach/function_names.h"
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 #include "recorder/reader/allocator_names.h"
 #include "recorder/reader/file_reader.h"
 #include "recorder/reader/program_debug_file.h"

@@ -20,7 +20,7 @@
 #include "recorder/attach/arch/processor.h"
 #include "recorder/attach/function_names.h"
 #include "recorder/attach/inject.h"
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 #include "util/process_files.h"
 #include "wire/call_page.h"
 

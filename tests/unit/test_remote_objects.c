@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 
 #define HASH 0x2000
 #define STRINGS 0x3000

@@ -3,8 +3,8 @@
  * Symbols of the objects that a process has loaded, read from its memory while it runs. Anything
  * may change or be invalid: then a look-up fails.
  */
-#ifndef HEAPPROFD_RECORDER_ATTACH_SYMBOLS_REMOTE_H
-#define HEAPPROFD_RECORDER_ATTACH_SYMBOLS_REMOTE_H
+#ifndef HEAPPROFD_RECORDER_ATTACH_REMOTE_OBJECTS_H
+#define HEAPPROFD_RECORDER_ATTACH_REMOTE_OBJECTS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Find symbols in the memory of another process. */
-#include "recorder/attach/symbols_remote.h"
+#include "recorder/attach/remote_objects.h"
 
 #include <elf.h>
 #include <errno.h>
