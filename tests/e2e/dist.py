@@ -53,6 +53,25 @@ echo hold 100 1000 | ./heap_profile host --quiet -o /tmp/host -- sh -c "exec $ON
 grep "^  allocated" /tmp/report || exit 1
 ./heap_profile query /tmp/host "select 'calls', sum(count) from heap_profile_allocation where count > 0" || exit 1
 """
+# A program that kills itself for each system call of ours: its stacks are whole in any C library.
+PERL_FILTERS = r"""
+sub hold { my $depth = shift; return $depth > 0 ? hold($depth - 1) : map { "x" x (2000 + $_) } 1..500 }
+my @ours = (9, 28, 39, 186, 257, 310); # mmap, madvise, getpid, gettid, openat, process_vm_readv
+my @filter = ([0x20, 0, 0, 0], (map { ([0x15, 0, 1, $_], [0x06, 0, 0, 0x80000000]) } @ours), [0x06, 0, 0, 0x7fff0000]);
+my @room = map { "x" x 3000 } 1..1000;
+undef @room;
+my $code = join "", map { pack "SCCL", @$_ } @filter;
+my $program = pack "S x6 P", scalar(@filter), $code;
+syscall(157, 38, 1, 0, 0, 0) == 0 && syscall(157, 22, 2, $program) == 0 or die "prctl: $!";
+my @held = hold(20);
+"""
+RESTRICTED = """
+./heap_profile host --quiet -i 1 -o /tmp/restricted -- perl -e "$FILTERS" || exit 1
+./heap_profile report /tmp/restricted >/tmp/report || exit 1
+grep "every allocation" /tmp/report
+grep incomplete /tmp/report && exit 1
+exit 0
+"""
 SAVE = """
 ./heap_profile view --save /tmp/saved.html /tmp/host || exit 1
 head -c 15 /tmp/saved.html
@@ -150,7 +169,7 @@ class Root:
                 "chroot", *([f"--userspec={user}:{user}"] if user else []), self.path, "sh", "-c", f"cd '{self.place}' || exit 1\n{functions}\n{script}"]
 
     def environment(self, name=None):
-        return {**ENVIRONMENT, "ONCE": self.once, "LOOP": self.loop, "NAME": name or self.program}
+        return {**ENVIRONMENT, "ONCE": self.once, "LOOP": self.loop, "NAME": name or self.program, "FILTERS": PERL_FILTERS}
 
     def run(self, script, before=(), name=None, **options):
         try:
@@ -248,6 +267,8 @@ def try_root(root):
     text = root.succeeds(HOST, "host and query", "allocated")
     calls = sum(int(number.replace(",", "")) for number in re.findall(r"in ([\d,]+) calls, exact", text))
     check(f"\"calls\",{calls}\n" in text, f"{root.name}: report and query differ: {text}")
+    if root.once == PERL_ONCE and os.uname().machine == "x86_64":
+        root.succeeds(RESTRICTED, "a program that forbids system calls", "every allocation")
     text = root.succeeds(SAVE, "view and doctor", "(?i)^.*<!doctype html")
     check("preload library: /" in text, f"{root.name}: doctor: {text}")
     root.succeeds(RUNNING, "-p", "attached")

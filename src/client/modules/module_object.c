@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Call _dl_find_object (glibc 2.35 and later), which is lock-free and async-signal-safe, and read
- * an object's headers. The function is looked up by hand: a reference to it, even a weak one, would
- * keep this library from loading with an older glibc.
+ * Call _dl_find_object (glibc 2.35 and later), which is lock-free and async-signal-safe, or look
+ * into the loader's list, and read an object's headers. The function is looked up by hand: a
+ * reference to it, even a weak one, would keep this library from loading with an older glibc.
  */
 #include "client/modules/module_object.h"
 
@@ -14,7 +14,7 @@
 #include "client/attached.h"
 #include "wire/barrier.h"
 #else
-#include "client/libc/musl_objects.h"
+#include "client/libc/first_objects.h"
 #endif
 #include "client/system.h"
 
@@ -56,22 +56,22 @@ static bool find_by_glibc(uintptr_t pc, struct module_object *object)
     return true;
 }
 
-/* An attached client does not know musl's list of objects. */
 #ifdef HEAPPROFD_ATTACHED
 
-static bool loader_is_musl(void)
+/* An attached client does not know the loader's list. */
+static bool loader_lists_later(void)
 {
     return false;
 }
 
-static bool find_by_musl(uintptr_t pc, struct module_object *object)
+static bool find_in_list(uintptr_t pc, struct module_object *object)
 {
     (void)pc;
     (void)object;
     return false;
 }
 
-static bool is_permanent_by_musl(const void *link_map)
+static bool is_first(const void *link_map)
 {
     (void)link_map;
     return false;
@@ -106,12 +106,18 @@ static bool find_by_maps(uintptr_t pc, struct module_object *object)
     return true;
 }
 
+/* Return whether the object of the address is known without a search. */
+static bool is_known(uintptr_t pc)
+{
+    return is_patched(pc);
+}
+
 #else
 
-static bool is_patched(uintptr_t pc)
+static bool is_known(uintptr_t pc)
 {
-    (void)pc;
-    return false;
+    struct listed_object found;
+    return first_objects_find(pc, &found);
 }
 
 static bool find_by_maps(uintptr_t pc, struct module_object *object)
@@ -119,15 +125,16 @@ static bool find_by_maps(uintptr_t pc, struct module_object *object)
     return module_maps_find(pc, object);
 }
 
-static bool loader_is_musl(void)
+static bool loader_lists_later(void)
 {
-    return musl_objects_are_known();
+    return later_objects_are_known();
 }
 
-static bool find_by_musl(uintptr_t pc, struct module_object *object)
+static bool find_in_list(uintptr_t pc, struct module_object *object)
 {
-    struct musl_object found;
-    if (!musl_objects_find(pc, &found))
+    struct listed_object found;
+    if (!first_objects_find(pc, &found) &&
+        !(later_objects_are_known() && later_objects_find(pc, &found)))
         return false;
     object->start = found.start;
     object->end = found.end;
@@ -135,43 +142,46 @@ static bool find_by_musl(uintptr_t pc, struct module_object *object)
     return true;
 }
 
-static bool is_permanent_by_musl(const void *link_map)
+static bool is_first(const void *link_map)
 {
-    return musl_objects_is_permanent(link_map);
+    return first_objects_has(link_map);
 }
 
 #endif
 
 bool module_object_is_from_maps(void)
 {
-    return loader_find == NULL && !loader_is_musl();
+    return loader_find == NULL && !loader_lists_later();
 }
 
 bool module_object_reads_maps(uintptr_t pc)
 {
-    return module_object_is_from_maps() && !is_patched(pc);
+    return module_object_is_from_maps() && !is_known(pc);
 }
 
 bool module_object_stays(void)
 {
-    return loader_find == NULL && loader_is_musl();
+    return loader_find == NULL && loader_lists_later();
 }
 
 bool module_object_find(uintptr_t pc, struct module_object *object)
 {
     object->start = object->end = 0;
+    object->link_map = NULL;
     object->has_file = true;
     if (loader_find != NULL)
         return find_by_glibc(pc, object);
-    return module_object_is_from_maps() ? find_by_maps(pc, object) : find_by_musl(pc, object);
+    return find_in_list(pc, object) || (module_object_is_from_maps() && find_by_maps(pc, object));
 }
 
 bool module_object_is_permanent(const void *link_map)
 {
     struct loader_object loader;
-    if (loader_is_musl())
-        return is_permanent_by_musl(link_map);
-    if (link_map == NULL || loader_find == NULL || loader_find((void *)loader_find, &loader) != 0)
+    if (link_map == NULL)
+        return false;
+    if (loader_find == NULL)
+        return is_first(link_map);
+    if (loader_find((void *)loader_find, &loader) != 0)
         return false;
     const struct link_map *map = loader.link_map;
     for (unsigned i = 0; i < OBJECTS_MAX && map != NULL; i++, map = map->l_prev) {
