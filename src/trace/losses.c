@@ -65,7 +65,7 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
         {"interpreter_unknown", "hp_lost_interpreter_unknown", "incomplete",
          "stacks without an interpreter's functions: they are read of "
          "CPython 3.9 to 3.15, built for release with a GIL, and "
-         "of Ruby 3.1, 3.3 and 3.4 on x86-64",
+         "of Ruby 3.1 to 3.4 on x86-64",
          NULL, TRACE_LOSS_COUNT, 0, LOST(TRACE_LOST_INTERPRETER_UNKNOWN)},
     [TRACE_LOST_MODULES] =
         {"modules", "hp_lost_modules", "incomplete",

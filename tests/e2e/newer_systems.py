@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of newer systems: their C library, CPython and Ruby run in a root of their own, and are profiled from here.
 
-    newer_systems.py trixie|sid
+    newer_systems.py trixie|sid|noble
 """
 
 import glob
@@ -22,7 +22,10 @@ from rss import Table
 from ruby_frames import ATTACHED as RUBY
 
 # Unpacked only: no script of theirs runs.
-PACKAGES = {"trixie": "base-files,python3.13,python3.13-dbg,ruby3.3", "sid": "base-files,python3,ruby"}
+PACKAGES = {"trixie": "base-files,python3.13,python3.13-dbg,ruby3.3", "sid": "base-files,python3,ruby",
+            "noble": "base-files,ruby3.2"}
+UBUNTU = {"noble"}  # has the Ruby that no release of Debian has
+UBUNTU_KEYS = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
 STACK_BYTES = 8 * 512 * 1024  # that the threads of tests/programs/resident.c touch
 
 
@@ -31,13 +34,19 @@ def made_root(suite, path):
     need("mmdebstrap", "chroot")
     if os.geteuid() != 0:
         skip("only root can enter another root directory")
-    mirror = re.search(r"\S*debian\S*", run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]).stdout.decode())
+    if suite in UBUNTU:
+        if not os.path.exists(UBUNTU_KEYS):
+            skip("no package ubuntu-keyring")
+        source = f"deb [signed-by={UBUNTU_KEYS}] http://archive.ubuntu.com/ubuntu {suite} main"
+    else:
+        mirror = re.search(r"\S*debian\S*", run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"]).stdout.decode())
+        source = mirror[0] if mirror else "http://deb.debian.org/debian/"
     made = run(
         ["mmdebstrap", "--variant=extract", "--quiet", "--aptopt=APT::Install-Recommends false",
          # A mirror may be a snapshot.
          "--aptopt=Acquire::Check-Valid-Until false",
-         f"--include={PACKAGES[suite]}", suite, path, mirror[0] if mirror else "http://deb.debian.org/debian/"], timeout=300)
+         f"--include={PACKAGES[suite]}", suite, path, source], timeout=300)
     if made.status != 0:
         skip(f"no {suite} to be had: {made.stderr.decode().strip()[-300:]}")
 
@@ -121,19 +130,19 @@ def check_stacks(root, directory):
     Table(profiled.output).check_near("thread_stacks", STACK_BYTES, STACK_BYTES // 8)
 
 
-def of_suite(suite):
+def of_suite(suite, *checks):
     def body():
         with tempfile.TemporaryDirectory() as directory:
             root = os.path.join(directory, "root")
             made_root(suite, root)
-            check_python(root, directory)
-            check_ruby(root, directory)
-            check_stacks(root, directory)
+            for each in checks:
+                each(root, directory)
     return body
 
 
-test_trixie = of_suite("trixie")
-test_sid = of_suite("sid")
+test_trixie = of_suite("trixie", check_python, check_ruby, check_stacks)
+test_sid = of_suite("sid", check_python, check_ruby, check_stacks)
+test_noble = of_suite("noble", check_ruby)
 
 
 if __name__ == "__main__":

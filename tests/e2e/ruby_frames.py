@@ -18,7 +18,7 @@ from python_frames import check_certain, directory, report
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "ruby_stacks.rb")
 TRACECONV = os.path.join(BUILD, "traceconv")
-SUPPORTED = ("3.1.", "3.3.", "3.4.")
+SUPPORTED = ("3.1.", "3.2.", "3.3.", "3.4.")
 BYTES_TAIL = 1  # a string's terminating zero
 BYTES_LEAST = 100_000  # of a noted allocation; Ruby's own are smaller
 

@@ -6,12 +6,12 @@
 
 #include <stdbool.h>
 
-#define RUBY_VERSIONS "3.1, 3.3 and 3.4 on x86-64"
+#define RUBY_VERSIONS "3.1 to 3.4 on x86-64"
 
 static inline bool ruby_version_is_shown(unsigned major, unsigned minor)
 {
 #ifdef __x86_64__
-    return major == 3 && (minor == 1 || minor == 3 || minor == 4);
+    return major == 3 && minor >= 1 && minor <= 4;
 #else
     (void)major;
     (void)minor;
