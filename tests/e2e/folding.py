@@ -233,7 +233,7 @@ def test_run_time_functions(directory):
     ok(TOOL, "host", "-q", "-i", "1", "--heaps", "libc.malloc", "-o", path, "--", "/usr/bin/python3", "-c", script)
     text = report("--top", "0", "--view", "alloc_space", path=path)
     rows = [row for _, row in table(text) if " (in " in row]
-    check(any(re.search(r"\w+ \S+\.py:\d+ \(in _?\w+\) < ", row) for row in rows), f"{rows[:5]}")
+    check(any(re.search(r"\w+ (\S+\.py|<frozen \S+>):\d+ \(in _?\w+\) < ", row) for row in rows), f"{rows[:5]}")
     check(re.search(r"\.\.\. \d+ frames? of (the allocator and )?Python's interpreter: \w+\n", text), text[:3000])
 
 
