@@ -9,8 +9,8 @@
  *
  *   name
  *   library       JEMALLOC (also with the prefixes je_ and _rjem_), TCMALLOC, MIMALLOC, TOKEN or
- *                 FAST_TOKEN (any allocator that has them), or RUST (its run time, only in
- *                 executables)
+ *                 FAST_TOKEN (any allocator that has them); only in executables, RUST (its run
+ *                 time) and STANDARD (jemalloc's, with these prefixes)
  *   since         the version that the tests run on, or the oldest one in the library's change log
  *   kind          enum extended_kind, without EXTENDED_
  *   block         argument with the block that is resized or released, or with its place
@@ -227,7 +227,8 @@
     F(__rust_realloc,              RUST, 1.95, RESIZE,              0, _, 3, _)     \
     F(__rust_dealloc,              RUST, 1.95, RELEASE,             0, _, _, _)
 
-/* What a family (below) has besides, with its prefix before each name. */
+/* What a family (below) has besides, with its prefix before each name; and jemalloc in an executable,
+ * with its. Without a prefix they are hooked otherwise. */
 #define ALLOCATOR_STANDARD(F)                                                       \
     F(malloc,                      STANDARD, _, ALLOCATE,           _, _, 0, _)     \
     F(calloc,                      STANDARD, _, ALLOCATE,           _, 0, 1, _)     \
@@ -251,7 +252,8 @@
 
 #define ALLOCATOR_EXTENDED(F)                                                       \
     ALLOCATOR_JEMALLOC(F) ALLOCATOR_TCMALLOC(F) ALLOCATOR_MIMALLOC(F)                 \
-    ALLOCATOR_MIMALLOC_3(F) ALLOCATOR_TOKEN(F) ALLOCATOR_FAST_TOKEN(F) ALLOCATOR_RUST(F)
+    ALLOCATOR_MIMALLOC_3(F) ALLOCATOR_TOKEN(F) ALLOCATOR_FAST_TOKEN(F) ALLOCATOR_RUST(F) \
+    ALLOCATOR_STANDARD(F)
 
 /* clang-format on */
 
@@ -284,13 +286,14 @@ enum extended_library {
     EXTENDED_OF_TOKEN,
     EXTENDED_OF_FAST_TOKEN,
     EXTENDED_OF_RUST,
+    EXTENDED_OF_STANDARD,
     EXTENDED_LIBRARIES,
 };
 
 /* A function that each version of the library exports, by enum extended_library. "": it is never a
  * library. */
 #define EXTENDED_LIBRARY_KEYS                                                                      \
-    "mallocx", "tc_malloc", "mi_malloc", "__alloc_token_malloc", "__alloc_token_0_malloc", ""
+    "mallocx", "tc_malloc", "mi_malloc", "__alloc_token_malloc", "__alloc_token_0_malloc", "", ""
 
 /* Find the blocks of a heap of mimalloc. */
 #define EXTENDED_HEAP_VISIT "mi_heap_visit_blocks"

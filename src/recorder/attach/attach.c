@@ -175,6 +175,7 @@ static int prepare(struct attempt *attempt)
         return code;
     snprintf(outcome->allocator, sizeof(outcome->allocator), "%s", located->allocator);
     outcome->allocator_is_shared = located->is_shared;
+    outcome->allocator_has_others = located->has_others;
     if (attempt->options == NULL || attempt->options->wants_python)
         python_heap_locate(&attempt->python, &attempt->process, &attempt->tracee);
     outcome->python = attempt->python.state;

@@ -89,7 +89,8 @@ struct attach_outcome {
     uint64_t stopped_us; /* time in which all threads were stopped */
     unsigned calls_cut; /* system calls that failed with EINTR because their threads were stopped */
     char allocator[64]; /* file name of the object with the patched malloc */
-    bool allocator_is_shared; /* that is a library: the other libraries' calls are seen, too */
+    bool allocator_is_shared;  /* that is a library: the other libraries' calls are seen, too */
+    bool allocator_has_others; /* another allocator's functions count beside it */
     enum attach_python python;
     char unseen_family[24];        /* an allocator of a library that cannot be patched; "": none */
     char added[ATTACH_LEFT_BYTES]; /* heaps that attach_update_families() has added; "": none */

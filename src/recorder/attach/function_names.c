@@ -95,24 +95,21 @@ static size_t list_name(char *text, size_t used, const char **list, size_t *coun
     return used + (size_t)sprintf(text + used, "%s%s", prefix, name) + 1;
 }
 
-/* Return whether the function's name may have the prefix. ALLOCATOR_PREFIXES: none. */
 static bool has_prefix(int function, size_t prefix)
 {
-    return prefix == ALLOCATOR_PREFIXES || function < ATTACHED_DLCLOSE ||
-           (prefix < ALLOCATOR_JEMALLOC_PREFIXES &&
-            function_library(function) == EXTENDED_OF_JEMALLOC);
+    return allocator_names_are_of(function_library(function), prefix != FUNCTION_NO_PREFIX);
 }
 
 static const char *prefix_name(size_t prefix)
 {
-    return prefix < ALLOCATOR_PREFIXES ? allocator_prefixes[prefix] : "";
+    return prefix != FUNCTION_NO_PREFIX ? allocator_prefixes[prefix] : "";
 }
 
 size_t function_names_list(char *text, const char **list, size_t *count)
 {
     size_t used = 0;
     *count = 0;
-    for (size_t i = 0; i <= ALLOCATOR_PREFIXES; i++) {
+    for (size_t i = 0; i <= FUNCTION_NO_PREFIX; i++) {
         for (int j = 0; j < ATTACHED_FUNCTIONS; j++) {
             if (has_prefix(j, i))
                 used = list_name(text, used, list, count, prefix_name(i), function_names[j]);

@@ -30,15 +30,17 @@ enum extended_library function_library(int function);
 unsigned function_nothrow_form(int function);
 
 /* Limits of the list. */
-#define FUNCTION_NAMES_MAX ((ALLOCATOR_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4) + FAMILY_KINDS)
+#define FUNCTION_NAMES_MAX                                                                         \
+    ((ALLOCATOR_JEMALLOC_PREFIXES + 1) * (ATTACHED_FUNCTIONS + 4) + FAMILY_KINDS)
 #define FUNCTION_NAME_BYTES 64
 
 /* Write all names that an executable's allocator may have, one after the other, and list them, with
  * the keys of families as endings (READER_FUNCTIONS). Return the number of bytes. */
 size_t function_names_list(char *text, const char **list, size_t *count);
 
-/* Return the function that this name denotes if names have the prefix (an index of
- * allocator_prefixes; ALLOCATOR_PREFIXES: none). ATTACHED_FUNCTIONS: it denotes none. */
+/* Return the function that this name denotes if names have the prefix: one of jemalloc's (an index
+ * of allocator_prefixes), or FUNCTION_NO_PREFIX. ATTACHED_FUNCTIONS: no function. */
+#define FUNCTION_NO_PREFIX ALLOCATOR_JEMALLOC_PREFIXES
 enum attached_function function_of_name(const char *name, size_t prefix);
 
 #endif

@@ -211,16 +211,16 @@ static bool runs_same_program(const struct executable_symbols *symbols,
     return status.st_dev == symbols->device && status.st_ino == symbols->inode;
 }
 
-/* Locate the executable's functions with that prefix. Return false, with nothing changed, if malloc
- * or free is not among them. */
-static bool take_with_prefix(struct located *located, const struct executable_symbols *symbols,
-                             uint64_t base, size_t prefix)
+/* Locate the executable's own malloc and what belongs to it. Return false, with nothing changed, if
+ * it has none. A static program may never call free(). */
+static bool take_own(struct located *located, const struct executable_symbols *symbols,
+                     uint64_t base)
 {
     struct located found = {0};
     for (size_t i = 0; i < symbols->count; i++) {
         const struct reader_function *symbol = &symbols->functions[i];
         const char *name = symbols->names[symbol->name];
-        enum attached_function function = function_of_name(name, prefix);
+        enum attached_function function = function_of_name(name, FUNCTION_NO_PREFIX);
         if (function != ATTACHED_FUNCTIONS)
             take_function(&found, function, name, base + symbol->value, symbol->size);
         else if (strcmp(name, "_dl_find_object") == 0)
@@ -230,9 +230,7 @@ static bool take_with_prefix(struct located *located, const struct executable_sy
         else if (strcmp(name, "pthread_exit") == 0)
             found.pthread_exit = base + symbol->value;
     }
-    /* A static program, whose malloc has no prefix here, may never call free(). */
-    if (found.functions[ATTACHED_MALLOC].address == 0 ||
-        (found.functions[ATTACHED_FREE].address == 0 && prefix != ALLOCATOR_PREFIXES))
+    if (found.functions[ATTACHED_MALLOC].address == 0)
         return false;
     /* The usual operator new, libstdc++'s, calls malloc. Those of tcmalloc and mimalloc have other
      * names, too. jemalloc's are added later. */
@@ -263,7 +261,7 @@ static bool add_unexported(struct located *located, const struct executable_symb
     for (size_t i = 0; i < symbols->count; i++) {
         const struct reader_function *symbol = &symbols->functions[i];
         const char *name = symbols->names[symbol->name];
-        enum attached_function function = function_of_name(name, ALLOCATOR_PREFIXES);
+        enum attached_function function = function_of_name(name, FUNCTION_NO_PREFIX);
         if (function >= ATTACHED_DLCLOSE)
             continue;
         uint64_t address = base + symbol->value;
@@ -295,7 +293,7 @@ static void add_jemallocs_new(struct located *located, const struct executable_s
     for (size_t i = 0; i < symbols->count; i++) {
         const struct reader_function *symbol = &symbols->functions[i];
         const char *name = symbols->names[symbol->name];
-        enum attached_function function = function_of_name(name, ALLOCATOR_PREFIXES);
+        enum attached_function function = function_of_name(name, FUNCTION_NO_PREFIX);
         if (function >= ATTACHED_CXX && function < ATTACHED_EXTENDED &&
             located->functions[function].address == 0)
             take_function(located, function, name, base + symbol->value, symbol->size);
@@ -308,13 +306,14 @@ struct extended_found {
     bool can_allocate;
     bool is_only_rust; /* and none but Rust's functions can */
     bool has_tokens;
+    size_t prefix; /* of its jemalloc; FUNCTION_NO_PREFIX: none was found */
 };
 
 /* `uncounted`: a library whose functions do not count. */
 static void find_extended(struct extended_found *found, const struct executable_symbols *symbols,
                           uint64_t base, enum extended_library uncounted)
 {
-    *found = (struct extended_found){.is_only_rust = true};
+    *found = (struct extended_found){.is_only_rust = true, .prefix = FUNCTION_NO_PREFIX};
     bool is_default_rust = has_symbol(symbols, ALLOCATOR_RUSTS_DEFAULT); /* it calls malloc */
     for (size_t i = 0; i < symbols->count; i++) {
         const struct reader_function *symbol = &symbols->functions[i];
@@ -322,12 +321,17 @@ static void find_extended(struct extended_found *found, const struct executable_
         uint64_t address = base + symbol->value;
         if (strcmp(name, EXTENDED_HEAP_VISIT) == 0)
             found->located.heap_visit = address;
-        for (size_t prefix = 0; prefix <= ALLOCATOR_PREFIXES; prefix++) {
+        for (size_t prefix = 0; prefix <= FUNCTION_NO_PREFIX; prefix++) {
             enum attached_function function = function_of_name(name, prefix);
             if (function < ATTACHED_EXTENDED || function == ATTACHED_FUNCTIONS ||
                 function_library(function) == uncounted ||
                 (is_default_rust && function_library(function) == EXTENDED_OF_RUST))
                 continue;
+            if (prefix != FUNCTION_NO_PREFIX) {
+                if (found->prefix != FUNCTION_NO_PREFIX && found->prefix != prefix)
+                    continue; /* of two copies of jemalloc, one */
+                found->prefix = prefix;
+            }
             take_function(&found->located, function, name, address, symbol->size);
             found->has_tokens |= function_library(function) == EXTENDED_OF_TOKEN ||
                                  function_library(function) == EXTENDED_OF_FAST_TOKEN;
@@ -359,6 +363,7 @@ static bool add_extended(struct located *located, const struct extended_found *f
     }
     if (found->located.heap_visit != 0)
         located->heap_visit = found->located.heap_visit;
+    located->has_others = found->can_allocate && located->is_shared;
     return true;
 }
 
@@ -385,18 +390,14 @@ static bool locate_in_executable(struct located *located, const struct process *
     enum extended_library uncounted = uncounted_library(symbols);
     families_take(located, symbols->families, symbols->family_count, base, memory, executable,
                   uncounted == EXTENDED_OF_MIMALLOC ? FAMILY_MIMALLOC : FAMILY_KINDS);
-    /* jemalloc with a prefix is there because the program uses it: prefer it to libc's malloc.
-     * Those of the others are extended functions. */
-    for (size_t i = 0; !found && i < ALLOCATOR_JEMALLOC_PREFIXES; i++)
-        found = take_with_prefix(located, symbols, base, i);
     /* At a hello, the program has a malloc of its own, exported or not. */
-    if (!found && (!has_malloc || (at_hello && located->is_shared)))
-        found = take_with_prefix(located, symbols, base, ALLOCATOR_PREFIXES);
+    if (!has_malloc || (at_hello && located->is_shared))
+        found = take_own(located, symbols, base);
     if (!found && has_malloc)
         found = add_unexported(located, symbols, base);
-    if (found)
-        add_jemallocs_new(located, symbols, base);
     find_extended(&extended, symbols, base, uncounted);
+    if (found || extended.prefix != FUNCTION_NO_PREFIX)
+        add_jemallocs_new(located, symbols, base);
     return add_extended(located, &extended, found, at_hello) || found;
 }
 

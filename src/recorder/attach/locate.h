@@ -38,6 +38,7 @@ struct located {
     unsigned family_count; /* may be larger than FAMILIES_MAX */
     char allocator[64];    /* file name of the object that defines malloc */
     bool is_shared;        /* that is a library, from which all libraries allocate */
+    bool has_others;       /* functions of another allocator, in the executable, count beside it */
     struct located_function functions[ATTACHED_FUNCTIONS];
     /* 0: not found */
     uint64_t dl_find_object, exit, pthread_exit, clock_gettime, stack_end, heap_visit;

@@ -480,7 +480,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
         .snapshot = &snapshot,
         .ledger = ledger,
         .heap = ledger_heaps(ledger, &heap_count), /* malloc's is the first */
-        .rule = usable_size_rule_of(snapshot.allocator),
+        /* Nothing tells which blocks are whose. */
+        .rule = request->allocator_has_others ? NULL : usable_size_rule_of(snapshot.allocator),
         .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
         .pages_left = PAGES_READ_MAX,
         .reads_left = READS_MAX,
@@ -497,7 +498,8 @@ void memory_watch_take_snapshot(struct memory_watch *watch,
     survey.pagemap = process_file_open(pid, "pagemap");
     snapshot.pages_unknown = survey.pagemap < 0;
     snapshot.rounding_rule = survey.rule != NULL ? survey.rule->name : NULL;
-    bool is_glibc = survey.rule != NULL && survey.rule == usable_size_rule_of("libc.so.6");
+    const struct usable_size_rule *glibcs = usable_size_rule_of("libc.so.6");
+    bool is_glibc = usable_size_rule_of(snapshot.allocator) == glibcs;
     if (survey.pagemap >= 0)
         memory_maps_find_guards(&survey.maps, survey.pagemap, survey.page_bytes);
     memory_maps_classify(&survey.maps, stack_limit_of(pid));

@@ -46,7 +46,8 @@ struct memory_watch {
 
 struct memory_watch_request {
     pid_t pid;
-    const char *allocator; /* of the handshake, "" if unknown; the caller keeps it */
+    const char *allocator;     /* of the handshake, "" if unknown; the caller keeps it */
+    bool allocator_has_others; /* blocks may be another allocator's */
     /* Add to the sums what only smaps_rollup has, for which the kernel walks the process's page
      * tables a second time. */
     bool with_rollup;

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-#include "wire/allocator_functions.h"
-
 static const struct {
     const char *name;
     enum extended_kind kind;
@@ -15,6 +13,12 @@ static const struct {
     ALLOCATOR_EXTENDED(FUNCTION)
 #undef FUNCTION
 };
+
+bool allocator_names_are_of(enum extended_library library, bool with_prefix)
+{
+    return with_prefix ? library == EXTENDED_OF_JEMALLOC || library == EXTENDED_OF_STANDARD
+                       : library != EXTENDED_OF_STANDARD;
+}
 
 /* Find the function with this name, with or without a prefix. Return EXTENDED_FUNCTIONS: none. */
 static unsigned allocator_names_find(const char *name)
@@ -26,7 +30,7 @@ static unsigned allocator_names_find(const char *name)
             skipped = length;
     }
     for (unsigned i = 0; i < EXTENDED_FUNCTIONS; i++) {
-        if ((skipped == 0 || functions[i].library == EXTENDED_OF_JEMALLOC) &&
+        if (allocator_names_are_of(functions[i].library, skipped > 0) &&
             strcmp(name + skipped, functions[i].name) == 0)
             return i;
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of allocators that are linked into executables: a prefix before malloc's own names, or an
- * extended function. If a name with a prefix exists, the program uses it, so prefixed names precede
- * the plain ones.
+ * extended function. Nothing shows whether the program uses them, or the C library's, or both.
  */
 #ifndef HEAPPROFD_RECORDER_READER_ALLOCATOR_NAMES_H
 #define HEAPPROFD_RECORDER_READER_ALLOCATOR_NAMES_H
@@ -10,16 +9,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "wire/allocator_functions.h"
+
 /* Rust's jemalloc, jemalloc, mimalloc, tcmalloc. */
 static const char *const allocator_prefixes[] = {"_rjem_", "je_", "mi_", "tc_"};
 
 #define ALLOCATOR_PREFIXES (sizeof(allocator_prefixes) / sizeof(allocator_prefixes[0]))
 
-/* The first ones are jemalloc's. Its extended functions have them, too. */
+/* The first ones are jemalloc's, for its extended functions, too. What the others' functions are
+ * called is in the table of extended functions. */
 #define ALLOCATOR_JEMALLOC_PREFIXES 2u
 
 /* A function of Rust's default allocator, which calls malloc. Programs with another one lack it. */
 #define ALLOCATOR_RUSTS_DEFAULT "__rdl_alloc"
+
+/* Return whether a library's functions have names with one of jemalloc's prefixes, or without. */
+bool allocator_names_are_of(enum extended_library library, bool with_prefix);
 
 /* Return the plain name of a function of Rust's allocator, which newer versions mangle; else the
  * name itself. */

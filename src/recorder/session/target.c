@@ -284,6 +284,7 @@ static void take_memory_snapshot(struct target *target, bool is_of_dump)
     const struct memory_watch_request request = {
         .pid = target->info.pid,
         .allocator = target->allocator,
+        .allocator_has_others = target->allocator_has_others,
         .with_rollup = is_of_dump && target->config->timeline.smaps_rollup,
         .has_malloc = target->interval_bytes > 0,
         .facts = {.ledger = target->ledger,
@@ -484,6 +485,7 @@ int target_attach(struct target *target, int ring_fd, const struct handshake_rep
     target->calls_cut = outcome.calls_cut;
     target->python = outcome.python;
     memcpy(target->allocator, outcome.allocator, sizeof(target->allocator));
+    target->allocator_has_others = outcome.allocator_has_others;
     note_unexported_allocator(target, outcome.allocator_is_shared);
     target_note_unseen_family(target, outcome.unseen_family, "");
     if (outcome.functions_refused > 0)

@@ -132,7 +132,8 @@ struct target {
                                                   sentences */
 
     /* Its allocators. */
-    char allocator[64]; /* file name of the object with the profiled malloc */
+    char allocator[64];        /* file name of the object with the profiled malloc */
+    bool allocator_has_others; /* another allocator's functions count beside it */
     /* Why the client does not see all allocations of the process, as a sentence, and which
      * allocator it misses. "": according to the program's file, it sees all. */
     char unseen_reason[PROGRAM_REASON_BYTES], unseen_allocator[24];
