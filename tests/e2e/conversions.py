@@ -18,7 +18,7 @@ import tempfile
 import threading
 import zlib
 
-from harness import BUILD, ROOT, TOOL, check, main, make_work_directory, need, program, run, skip
+from harness import BUILD, ROOT, TOOL, check, main, make_work_directory, need, need_saved_pages, program, run, skip
 from terminal import Terminal
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -236,6 +236,7 @@ def test_large():
 
 def test_wrong_input():
     """A truncated or invalid text is reported with its position, and the part before it is written."""
+    need_saved_pages()
     trace = made_trace(50)
     text = convert("text", stdin=trace)
     said = convert("text", stdin=trace[:-7], status=1)

@@ -88,6 +88,7 @@ def same(ours, theirs, what):
 
 def test_verbs(directory):
     """Every verb shows the same stacks and reports the dropped figures."""
+    harness.need_saved_pages()
     path = write_stacks(directory)
     for options, (kept, left) in CASES_OF.items():
         converted = ok(TRACECONV, "collapsed", *options, path)

@@ -594,6 +594,7 @@ def opened(page):
 
 def test_page(directory):
     """The page has the stacks of each view, and opens on the flame graph."""
+    harness.need_saved_pages()
     made = {"main;f": (100, 10), "main;f;g": (400, 4), "main;h;g": (50, 5), "main;r;r;r": (30, 3)}
     path = one_process(made).write(directory, "t")
     page = flamegraph(directory, path)
@@ -608,6 +609,7 @@ def test_page(directory):
 
 def test_page_opens(directory):
     """The page opens on the largest heap, and on a view that is not empty."""
+    harness.need_saved_pages()
     sizes = {7: (10, 0), 8: (5000, 0), 9: (600, 0)}
     made = Made({pid: [f"/bin/p{pid}"] for pid in sizes},
                 [{(pid, "malloc"): {("main", ""): (size, 1)} for pid, (size, _) in sizes.items()}])
@@ -635,6 +637,7 @@ def test_page_opens(directory):
 
 def test_page_dumps(directory):
     """The page has the dumps of a trace; with --dump, that one only."""
+    harness.need_saved_pages()
     dumps = [{"main": (size, 1)} for size in (10, 500, 70)]
     path = one_process(*dumps).write(directory, "t")
     page = flamegraph(directory, path)
@@ -649,6 +652,7 @@ def test_page_dumps(directory):
 
 def test_page_names(directory):
     """Names stay data, whatever they contain: they neither end the script nor become tags."""
+    harness.need_saved_pages()
     names = ["</script><script>alert(1)</script>", "<!--", "<img src=x onerror=alert(1)>", 'a"b\\c', "tab\tline\n",
              "&amp", "&#60", "\u2028\u2029", "\u00e9\u4e2d\U0001f600", "]]>", "${x}`", "\u202eevil"]
     made = Made({7: ["/bin/</title><script>", "--x=</script>"]},
@@ -675,6 +679,7 @@ def test_page_names(directory):
 
 def test_page_figures(directory):
     """The page has the same figures for a stack as the tools."""
+    harness.need_saved_pages()
     profile = os.path.join(directory, "profile")
     done = run(harness.host_command([program("added_leak"), "2000"], profile, 4096))
     check(done.status == 0, f"host: {done.status}")
@@ -692,6 +697,7 @@ def test_page_figures(directory):
 
 def test_graph_files(directory):
     """leaks --flame-graph: the page and its JSON show growth."""
+    harness.need_saved_pages()
     hard = 'f("\\") </script>'
     deep = ";".join(f"f{i}" for i in range(900))
     before, after = {"main;f": (10, 1), "main;" + hard: (5, 5)}, {"main;f": (110, 3), "main;" + hard: (1005, 5), deep: (7, 1)}

@@ -17,7 +17,7 @@ import stat
 import subprocess
 import threading
 
-from harness import BUILD, SANITIZED, SLOWNESS, TOOL, check, main, make_work_directory, run, skip
+from harness import BUILD, SANITIZED, SLOWNESS, TOOL, check, main, make_work_directory, need_saved_pages, run, skip
 
 TRACECONV = os.path.join(BUILD, "traceconv")
 HEAPPROFD = os.path.join(BUILD, "heapprofd")
@@ -243,6 +243,7 @@ def test_races():
 
 def test_own_files():
     """Users may write over their own files, through their links, into devices and pipes."""
+    need_saved_pages()
     inputs()
     expected = call(TRACECONV, "text", at("a")).stdout
     old = write(at("old"), b"old", mode=0o640)

@@ -21,7 +21,7 @@ import threading
 import time
 import urllib.parse
 
-from harness import BUILD, LONG, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, own_network, run, sentences_of, skip
+from harness import BUILD, LONG, SLOWNESS, TIMEOUT, TOOL, check, main, make_work_directory, need_saved_pages, own_network, run, sentences_of, skip
 from saved_page import SavedPage
 
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -668,6 +668,7 @@ def test_memory():
 
 def test_summary():
     """The sentences of the page, and of a page that is a file, are those with which report begins, for each heap and dump."""
+    need_saved_pages()
     script = ("import time\nkept = []\nfor i in range(6):\n"
               " kept = kept + [str(j) * 9 for j in range(20000)] if i < 4 else []\n time.sleep(0.2)\n")
     call(TOOL, "host", "-q", "-c", "100", "-i", "2048", "-o", at("summary"), "--heaps", "libc.malloc,python.object", "--", "/usr/bin/python3", "-c", script)
@@ -1094,6 +1095,7 @@ def test_export_json():
 
 def test_save():
     """A saved page has the server's overview and memory, the stacks of report, and nothing of names outside of its data."""
+    need_saved_pages()
     profile = record("saved", "/usr/bin/python3", "-c", SCRIPT)
     hostile = at("hostile")
     with open(hostile, "w", encoding="utf-8") as file:

@@ -248,9 +248,10 @@ static void texts_are_decoded(void **state)
                 "b\n");
     check_error(HEAPS("\"strings\":[{\"id\":1,\"string\":\"\xff\xc3\"}]", ""),
                 "string 1 \xff\xc3\n");
-    /* Half of a surrogate pair is no character. */
-    check_error(HEAPS("\"strings\":[{\"id\":1,\"string\":\"\\ud83d.\\ude00\"}]", ""),
-                "string 1 ?.\xed\xb8\x80\n");
+    /* Half of a surrogate pair is no character. (Older versions of yajl lose the character after a
+     * first half.) */
+    check_error(HEAPS("\"strings\":[{\"id\":1,\"string\":\".\\ude00 \\ud83d\"}]", ""),
+                "string 1 .\xed\xb8\x80 ?\n");
 }
 
 static void numbers_are_exact(void **state)

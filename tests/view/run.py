@@ -61,6 +61,9 @@ def run_units(work, figures_program):
         subprocess.run([figures_program], stdout=out, check=True)
     names = sorted(name for name in os.listdir(HERE) if name.endswith(".test.ts"))
     tests = bundle(work, names)
+    if subprocess.run(["node", "--test", "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+        print("SKIP: this version of node runs no tests")
+        return 77
     return subprocess.run(["node", "--test", *tests], env=dict(os.environ, FIGURES=figures)).returncode
 
 
