@@ -85,8 +85,7 @@ static unsigned item_count;
 
 static bool find(const struct module *in, struct interpreter *found)
 {
-    found->loop_start = 0x10000;
-    found->loop_end = 0x10800;
+    found->loop = (struct code_range){0x10000, 0x10800};
     return in == &module;
 }
 

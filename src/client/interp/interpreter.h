@@ -23,6 +23,7 @@
 #include "client/elf_tables.h"
 #include "client/modules/module.h"
 #include "client/unwind/unwind.h"
+#include "wire/barrier.h"
 #include "wire/record.h"
 
 /* Deeper stacks keep their innermost frames. */
@@ -62,19 +63,42 @@ enum interpreter_result {
     INTERPRETER_UNSUPPORTED, /* a version or a build of which the client knows nothing */
 };
 
+/* Code from start to end, exclusive. end 0: not known. */
+struct code_range {
+    uintptr_t start, end;
+};
+
+/* Return a range that other threads may find. */
+static inline struct code_range code_range_read(const struct code_range *range)
+{
+    uintptr_t end = load_acquire(&range->end);
+    return (struct code_range){end != 0 ? load_relaxed(&range->start) : 0, end};
+}
+
+/* Note a range that was found. The first thread decides. */
+static inline void code_range_note(struct code_range *range, struct code_range found)
+{
+    uintptr_t unknown = 0;
+    if (cas_acq_rel(&range->start, &unknown, found.start))
+        store_release(&range->end, found.end);
+}
+
+static inline bool code_range_has(struct code_range range, uintptr_t address)
+{
+    return address - range.start < range.end - range.start;
+}
+
 /* An interpreter that was found in a module. */
 struct interpreter {
     uint32_t state; /* enum: see interpreters.c */
     uint32_t generation;
     const struct interpreter_language *language;
     const struct module *module;
-    /* The loop's code. Empty: it is not known yet, because it has no symbol. */
-    uintptr_t loop_start, loop_end;
-    /* The part of it that the compiler has moved away, as rare. Empty: none was seen on a stack. */
-    uintptr_t part_start, part_end;
-    /* Code that only the loop calls, and that executes the functions in its place. Empty: it is not
-     * known, or the loop itself does. */
-    uintptr_t core_start, core_end;
+    struct code_range loop; /* not known as long as none without a symbol was seen on a stack */
+    struct code_range part; /* of the loop: what the compiler has moved away, as rare */
+    /* Code that only the loop calls, and that executes the functions in its place. Not known: the
+     * loop itself may do so. */
+    struct code_range core;
     uintptr_t places[6]; /* addresses that the language has found */
     /* The language's functions for small objects: to get, get zeroed, resize and free one. 0: it
      * has none, or others are in their place. */

@@ -188,14 +188,10 @@ static struct interpreter *interpreter_of(const struct unwind_walk *walk, const 
 
 /* --- merging --- */
 
-struct range {
-    uintptr_t start, end;
-};
-
 struct merging {
     struct interpreter_merge *merge;
     const struct interpreter *interpreter;
-    struct range loop, part, core; /* of the interpreter's code */
+    struct code_range loop, part, core; /* of the interpreter */
     const uint64_t *frames;
     unsigned frame_count, next; /* the walk's frames, and the first that is not merged yet */
     unsigned loops;             /* number of those merged that are in the loop and have no group */
@@ -206,31 +202,23 @@ struct merging {
 static void take_ranges(struct merging *merging)
 {
     const struct interpreter *interpreter = merging->interpreter;
-    merging->loop.end = load_acquire(&interpreter->loop_end);
-    merging->loop.start = load_relaxed(&interpreter->loop_start);
-    merging->part.end = load_acquire(&interpreter->part_end);
-    merging->part.start = load_relaxed(&interpreter->part_start);
-    merging->core.end = load_acquire(&interpreter->core_end);
-    merging->core.start = load_relaxed(&interpreter->core_start);
-}
-
-static inline bool is_in(struct range range, uint64_t frame)
-{
-    return frame - range.start < range.end - range.start;
+    merging->loop = code_range_read(&interpreter->loop);
+    merging->part = code_range_read(&interpreter->part);
+    merging->core = code_range_read(&interpreter->core);
 }
 
 /* Return whether a frame is of the code that executes functions in the place of the loop, which
  * called it. */
 static bool is_core(const struct merging *merging, unsigned frame)
 {
-    return is_in(merging->core, merging->frames[frame]);
+    return code_range_has(merging->core, merging->frames[frame]);
 }
 
 /* The loop without a symbol may have several parts; what calls the core is one. */
 static bool is_in_loop(const struct merging *merging, unsigned frame)
 {
-    return is_in(merging->loop, merging->frames[frame]) ||
-           is_in(merging->part, merging->frames[frame]) ||
+    return code_range_has(merging->loop, merging->frames[frame]) ||
+           code_range_has(merging->part, merging->frames[frame]) ||
            (frame > 0 && is_core(merging, frame - 1));
 }
 
@@ -357,18 +345,17 @@ static bool merge_all(struct merging *merging, struct unwind_walk *walk)
 static void find_part(struct interpreter *interpreter, const uint64_t *frames, unsigned count)
 {
     const struct module *module = interpreter->module;
-    uintptr_t loop = load_relaxed(&interpreter->loop_start), start, end;
-    if (load_acquire(&interpreter->part_end) != 0 || loop == 0 || module->eh_frame_hdr == NULL ||
-        load_relaxed(&interpreter->loop_end) - loop > LOOP_REST_BYTES_MAX)
+    struct code_range loop = code_range_read(&interpreter->loop), range;
+    if (load_relaxed(&interpreter->part.end) != 0 || loop.end == 0 ||
+        module->eh_frame_hdr == NULL || loop.end - loop.start > LOOP_REST_BYTES_MAX)
         return;
     for (unsigned i = 0; i + 1 < count; i++) {
         uint64_t frame = frames[i], caller = frames[i + 1];
-        if (frame - loop < load_relaxed(&interpreter->loop_end) - loop ||
-            caller - module->start >= module->end - module->start || arch_called(caller) != loop ||
-            !interpreter_function_at(module, frame, &start, &end))
+        if (code_range_has(loop, frame) || caller - module->start >= module->end - module->start ||
+            arch_called(caller) != loop.start ||
+            !interpreter_function_at(module, frame, &range.start, &range.end))
             continue;
-        store_relaxed(&interpreter->part_start, start);
-        store_release(&interpreter->part_end, end);
+        code_range_note(&interpreter->part, range);
         return;
     }
 }

@@ -138,8 +138,7 @@ bool python_find(const struct module *module, struct interpreter *found)
     uintptr_t loop = elf_tables_find_sized(&search.tables, "_PyEval_EvalFrameDefault", &loop_bytes);
     if (runtime == 0 || loop == 0)
         return false;
-    found->loop_start = loop;
-    found->loop_end = loop + loop_bytes;
+    found->loop = (struct code_range){loop, loop + loop_bytes};
     found->places[PYTHON_RUNTIME] = runtime;
     found->places[PYTHON_CODE_TYPE] = find(&search, "PyCode_Type");
     found->places[PYTHON_GET_SPECIFIC] = elf_tables_import(&search.tables, "pthread_getspecific");

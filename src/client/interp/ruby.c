@@ -111,8 +111,7 @@ static bool ruby_find(const struct module *module, struct interpreter *found)
     uintptr_t reader = elf_tables_find_sized(&tables, "rb_thread_current", &reader_bytes);
     if (elf_tables_find_sized(&tables, "ruby_version", &size) == 0 || (loop == 0 && reader == 0))
         return false;
-    found->loop_start = loop;
-    found->loop_end = loop + loop_bytes;
+    found->loop = (struct code_range){loop, loop + loop_bytes};
     found->places[RUBY_VM] = elf_tables_find_sized(&tables, "ruby_current_vm_ptr", &size);
     found->places[RUBY_THREAD_LOCAL] = elf_tables_thread_local(&tables, "ruby_current_ec");
     if (found->places[RUBY_THREAD_LOCAL] == 0)
@@ -264,28 +263,25 @@ static bool hash_code(const struct ruby_layout *layout, bool direct, uintptr_t o
 /* Find the function of the loop's core. */
 static void find_core(struct interpreter *ruby, bool direct, const struct code *code)
 {
-    uintptr_t start, end;
+    struct code_range found;
     uint64_t instruction;
-    if (load_acquire(&ruby->core_end) != 0 ||
+    if (load_relaxed(&ruby->core.end) != 0 ||
         !interpreter_copy_words(direct, code->body[RUBY_BODY_CODE], &instruction, 1))
         return;
-    if (!interpreter_function_at(ruby->module, instruction, &start, &end))
-        start = end = 1;
-    store_release(&ruby->core_start, start);
-    store_release(&ruby->core_end, end);
+    if (!interpreter_function_at(ruby->module, instruction, &found.start, &found.end))
+        found.start = found.end = 1;
+    code_range_note(&ruby->core, found);
 }
 
 /* Find the loop, which has no symbol: it calls the core. */
 static void find_loop(struct interpreter *ruby, const struct interpreter_stack *stack)
 {
-    uintptr_t core = load_relaxed(&ruby->core_start), start, end;
-    uintptr_t core_bytes = load_acquire(&ruby->core_end) - core;
+    struct code_range core = code_range_read(&ruby->core), found;
     for (unsigned i = 0; i + 1 < stack->frame_count; i++) {
-        if (stack->frames[i] - core >= core_bytes ||
-            !interpreter_function_at(ruby->module, stack->frames[i + 1], &start, &end))
+        if (!code_range_has(core, stack->frames[i]) ||
+            !interpreter_function_at(ruby->module, stack->frames[i + 1], &found.start, &found.end))
             continue;
-        store_relaxed(&ruby->loop_start, start);
-        store_release(&ruby->loop_end, end);
+        code_range_note(&ruby->loop, found);
         return;
     }
 }
@@ -367,7 +363,7 @@ static enum interpreter_result ruby_read(struct interpreter *ruby, struct interp
     stack->direct = proven && has_lock;
     if (!read_frames(ruby, stack, context))
         return INTERPRETER_UNCERTAIN;
-    if (load_acquire(&ruby->loop_end) == 0)
+    if (load_relaxed(&ruby->loop.end) == 0)
         find_loop(ruby, stack);
     if (!proven && stack->count != 0)
         store_relaxed(&ruby->proven, 1);

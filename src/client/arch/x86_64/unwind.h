@@ -43,13 +43,14 @@ static inline uintptr_t arch_thread_blocks(void)
 }
 
 /* Return whether the function begins by reading a thread-local variable of the program itself, for
- * which nothing is called. */
+ * which nothing is called. The canary of the stack protector is none. */
 static inline bool arch_reads_thread_local(uintptr_t function)
 {
     const uint8_t *code = (const uint8_t *)function;
     if (__builtin_memcmp(code, "\xf3\x0f\x1e\xfa", 4) == 0) /* endbr64 */
         code += 4;
-    return __builtin_memcmp(code, "\x64\x48\x8b\x04\x25", 5) == 0;
+    return __builtin_memcmp(code, "\x64\x48\x8b\x04\x25", 5) == 0 &&
+           __builtin_memcmp(code + 5, "\x28\0\0\0", 4) != 0;
 }
 
 /* Return where the two words of a thread-local variable are, its module and its offset, from the
