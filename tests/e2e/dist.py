@@ -217,7 +217,7 @@ def check_file(path):
                  "libexec/heapprofd/heap_profile_view", "libexec/heapprofd/heap_profile_query",
                  "lib/heapprofd/libheapprofd_preload.so", "lib/libheapprofd_client.a", "include/heap_profile.h",
                  "share/man/man1/heap_profile.1", "share/doc/heapprofd/docs/containers.md",
-                 "share/doc/heapprofd/licenses/libdw-dev", "share/bash-completion/completions/heap_profile",
+                 "share/doc/heapprofd/licenses/libdw-dev", "share/doc/heapprofd/licenses/libxxhash-dev", "share/bash-completion/completions/heap_profile",
                  "lib/pkgconfig/heapprofd-client.pc", "lib/systemd/system/heapprofd.service"):
         check(name in contents, f"{name} is missing")
     for member in members:

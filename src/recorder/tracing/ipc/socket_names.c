@@ -99,7 +99,8 @@ static int tcp_address(const char *name, const char *host, const char *port,
     struct sockaddr_in6 *ipv6 = (struct sockaddr_in6 *)address;
     unsigned long number = strtoul(port, NULL, 10);
     memset(address, 0, sizeof(*address));
-    if (strlen(port) <= 5 && number <= UINT16_MAX && inet_aton(host, &ipv4->sin_addr) != 0) {
+    if (strlen(port) <= 5 && number <= UINT16_MAX &&
+        inet_pton(AF_INET, host, &ipv4->sin_addr) == 1) {
         ipv4->sin_family = AF_INET;
         ipv4->sin_port = htons((uint16_t)number);
         return sizeof(*ipv4);
