@@ -30,12 +30,17 @@ static bool objects_copy(bool stays, void *to, uintptr_t from, size_t bytes)
                  : system_read_memory(to, from, bytes) == (long)bytes;
 }
 
+static uintptr_t page_down(uintptr_t address)
+{
+    return address & ~(uintptr_t)(PAGE_BYTES - 1);
+}
+
 static bool add_segments(bool stays, struct listed_object *object, uintptr_t base,
                          uintptr_t headers, unsigned count)
 {
     Elf64_Phdr segments[HEADERS_AT_ONCE];
     object->start = UINTPTR_MAX;
-    object->end = 0;
+    object->end = object->hole_start = object->hole_end = 0;
     for (unsigned i = 0; i < count && i < HEADERS_MAX; i++) {
         unsigned number = i % HEADERS_AT_ONCE;
         unsigned left = count - i < HEADERS_AT_ONCE ? count - i : HEADERS_AT_ONCE;
@@ -43,13 +48,20 @@ static bool add_segments(bool stays, struct listed_object *object, uintptr_t bas
                                          left * sizeof(segments[0])))
             return false;
         const Elf64_Phdr *segment = &segments[number];
-        uintptr_t start = base + segment->p_vaddr, end = start + segment->p_memsz;
+        uintptr_t start = page_down(base + segment->p_vaddr);
+        uintptr_t end = page_down(base + segment->p_vaddr + segment->p_memsz + PAGE_BYTES - 1);
         if (segment->p_type != PT_LOAD || end < start)
             continue;
+        /* They are in ascending order. */
+        if (object->end != 0 && start > object->end &&
+            start - object->end > object->hole_end - object->hole_start) {
+            object->hole_start = object->end;
+            object->hole_end = start;
+        }
         if (start < object->start)
-            object->start = start & ~(uintptr_t)(PAGE_BYTES - 1);
+            object->start = start;
         if (end > object->end)
-            object->end = (end + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+            object->end = end;
     }
     return object->start < object->end;
 }
@@ -68,6 +80,12 @@ static bool read_object(bool stays, const struct link_map *map, uintptr_t base,
            memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
            header.e_phentsize == sizeof(Elf64_Phdr) &&
            add_segments(stays, object, base, base + header.e_phoff, header.e_phnum);
+}
+
+static bool object_has(const struct listed_object *object, uintptr_t address)
+{
+    return address - object->start < object->end - object->start &&
+           !(address - object->hole_start < object->hole_end - object->hole_start);
 }
 
 /* Return the last object that is read at start-up: glibc's loader, or the last one of musl; NULL:
@@ -102,7 +120,7 @@ __attribute__((constructor(101))) static void read_first_objects(void)
 bool first_objects_find(uintptr_t address, struct listed_object *found)
 {
     for (unsigned i = 0; i < first_count; i++) {
-        if (address >= first[i].start && address < first[i].end) {
+        if (object_has(&first[i], address)) {
             *found = first[i];
             return true;
         }
@@ -132,8 +150,7 @@ bool later_objects_find(uintptr_t address, struct listed_object *found)
         struct link_map here;
         if (!objects_copy(false, &here, (uintptr_t)map, sizeof(here)))
             return false;
-        if (read_object(false, map, here.l_addr, found) && address >= found->start &&
-            address < found->end)
+        if (read_object(false, map, here.l_addr, found) && object_has(found, address))
             return true;
         map = here.l_next;
     }

@@ -18,6 +18,9 @@
 
 struct listed_object {
     uintptr_t start, end;
+    /* The widest hole between its segments, where other memory may be. The kernel leaves one in the
+     * loader. */
+    uintptr_t hole_start, hole_end;
     const void *link_map;
 };
 
