@@ -27,6 +27,18 @@ INLINE uint64_t call_real(unsigned function, const uint64_t *arguments)
     return extended_call_at(real_extended(function), arguments);
 }
 
+/* Not inlined: most blocks are near no sample, and the hooks have six arguments to keep. */
+static __attribute__((noinline)) bool near_might_be_live(const void *block)
+{
+    return live_set_near_might_hold(&sample_live_set, (uintptr_t)block);
+}
+
+INLINE bool live_set_might_have(const void *block)
+{
+    return unlikely(live_set_has_near(&sample_live_set, (uintptr_t)block)) &&
+           near_might_be_live(block);
+}
+
 /* --- what the two clients do differently --- */
 
 #ifdef HEAPPROFD_ATTACHED
@@ -49,11 +61,15 @@ static void account_end(extended_account account, const void *memory, size_t byt
     hook_call_end(account, memory, bytes, caller);
 }
 
-static bool might_be_live(const void *block)
+INLINE bool might_be_live(const void *block)
 {
     /* Without the table, the live set may not be mapped either. */
-    return unlikely(load_acquire(&thread_table) == NULL) ||
-           live_set_might_hold(&sample_live_set, (uintptr_t)block);
+    return unlikely(load_acquire(&thread_table) == NULL) || live_set_might_have(block);
+}
+
+INLINE bool might_be_freed(const void *block)
+{
+    return likely(load_acquire(&thread_table) != NULL) && live_set_might_have(block);
 }
 
 static void note_free(const void *block)
@@ -78,6 +94,8 @@ INLINE extended_counted count_bytes(size_t bytes)
 INLINE uint64_t call_counted(const struct extended_row *row, unsigned function,
                              extended_counted counted, const uint64_t *arguments)
 {
+    if (function == EXTENDED_malloc) /* jemalloc's calls no other */
+        return call_real(function, arguments);
     uint64_t result = PASS(counted, uint64_t, call_real(callable(row, function), arguments));
     bool is_final = likely(result != 0) || callable(row, function) == function;
     return is_final ? result : call_real(function, arguments);
@@ -108,9 +126,14 @@ static void account_end(extended_account account, const void *memory, size_t byt
     sample_allocation(memory, bytes, caller);
 }
 
-static bool might_be_live(const void *block)
+INLINE bool might_be_live(const void *block)
 {
-    return live_set_might_hold(&sample_live_set, (uintptr_t)block);
+    return live_set_might_have(block);
+}
+
+INLINE bool might_be_freed(const void *block)
+{
+    return might_be_live(block);
 }
 
 static void note_free(const void *block)
@@ -205,6 +228,10 @@ struct extended_verdict extended_call(unsigned function, const uint64_t *argumen
         forget_heap((const void *)arguments[0], caller);
         return (struct extended_verdict){.jump = real_extended(function)};
     }
+    if (row->kind == EXTENDED_RELEASE) {
+        note_free((const void *)arguments[row->block]);
+        return (struct extended_verdict){.jump = real_extended(function)};
+    }
     struct extended_verdict verdict =
         call_slowly(function, arguments, extended_requested_bytes(row, arguments), caller);
     /* A function that throws reports the failure itself, with none of our frames on the stack. */
@@ -222,8 +249,9 @@ INLINE uint64_t call_hot(unsigned function, const struct extended_row *row, exte
     size_t bytes;
     switch (row->kind) {
     case EXTENDED_RELEASE:
-        note_free(block);
-        return call_real(function, arguments);
+        if (likely(block == NULL || !might_be_freed(block)))
+            return call_real(function, arguments);
+        break;
     case EXTENDED_RESIZE:
     case EXTENDED_RESIZE_OR_FREE:
         /* For NULL, might_be_live() is true (a free place holds 0). */
