@@ -69,7 +69,7 @@ int callsite_nodes_list(struct callsite_nodes *nodes)
         uint32_t callsite = nodes->nodes[i].callsite, parent = callsites[callsite].parent;
         nodes->nodes[i] = (struct listed_callsite){
             .callsite = callsite,
-            .parent = parent == PROFILE_NONE ? 0 : nodes->places[parent],
+            .parent = parent == PROFILE_NONE ? PROFILE_NONE : nodes->places[parent] - 1,
         };
         nodes->places[callsite] = (uint32_t)i + 1;
     }
@@ -90,55 +90,8 @@ void callsite_nodes_clear(struct callsite_nodes *nodes)
     nodes->count = 0;
 }
 
-/* Return the index + 1 of the first node without a parent. */
-static uint32_t link_children(struct callsite_nodes *nodes)
-{
-    uint32_t first_root = 0;
-    for (size_t i = nodes->count; i-- > 0;) {
-        struct listed_callsite *node = &nodes->nodes[i];
-        uint32_t *list =
-            node->parent == 0 ? &first_root : &nodes->nodes[node->parent - 1].first_child;
-        node->next_sibling = *list;
-        *list = (uint32_t)i + 1;
-    }
-    return first_root;
-}
-
-int callsite_nodes_find_outermost(struct callsite_nodes *nodes,
-                                  uint64_t (*number)(const void *context, uint32_t frame),
-                                  const void *context, size_t most)
-{
-    const struct profile_callsite *callsites = nodes->profile->callsites;
-    if (most >= nodes->above_count) {
-        uint32_t *grown = calloc(most + 1, sizeof(*grown));
-        if (grown == NULL)
-            return -ENOMEM;
-        free(nodes->above);
-        nodes->above = grown;
-        nodes->above_count = most + 1;
-    }
-    uint32_t *above = nodes->above; /* all 0, as it is again after the walk */
-    for (uint32_t at = link_children(nodes); at != 0;) {
-        struct listed_callsite *node = &nodes->nodes[at - 1];
-        node->outermost = above[number(context, callsites[node->callsite].frame)]++ == 0;
-        if (node->first_child != 0) {
-            at = node->first_child;
-            continue;
-        }
-        for (; at != 0; at = node->parent) {
-            node = &nodes->nodes[at - 1];
-            above[number(context, callsites[node->callsite].frame)]--;
-            if (node->next_sibling != 0)
-                break;
-        }
-        at = at == 0 ? 0 : node->next_sibling;
-    }
-    return 0;
-}
-
 void callsite_nodes_free(struct callsite_nodes *nodes)
 {
     free(nodes->places);
     free(nodes->nodes);
-    free(nodes->above);
 }

@@ -10,6 +10,7 @@
 #include "profile/agreement.h"
 #include "profile/interpreter_frames.h"
 #include "profile/partial.h"
+#include "profile/tree_sums.h"
 #include "trace/intern.h"
 #include "util/id_map.h"
 
@@ -192,11 +193,6 @@ static uint32_t *row_of_frames(const struct profile *profile, enum rollup_key ke
     return rows;
 }
 
-static uint64_t row_number(const void *row_of, uint32_t frame)
-{
-    return ((const uint32_t *)row_of)[frame];
-}
-
 void rollup_tables_clear(struct rollup_tables *tables)
 {
     if (tables->nodes.profile != NULL)
@@ -247,79 +243,71 @@ static int compare_rows(const void *left_pointer, const void *right_pointer)
 }
 
 /* Make a rollup row for each function, or mapping, of the listed callsites, in the order of row
- * numbers. Set its place in rows->places, which is zero before. */
+ * numbers. Set node_rows[i] to that of node i. */
 static int make_rows(struct rollup *rollup, const struct rollup_tables *tables,
-                     const struct rollup_rows *rows)
+                     const struct rollup_rows *rows, uint32_t *node_rows)
 {
     const struct callsite_nodes *nodes = &tables->nodes;
     struct seen_row *seen = reallocarray(NULL, nodes->count + 1, sizeof(*seen));
     for (size_t i = 0; seen != NULL && i < nodes->count; i++) {
         uint32_t frame = tables->profile->callsites[nodes->nodes[i].callsite].frame;
-        uint32_t row = rows->of_frames[frame];
-        if (rows->places[row] == 0)
-            seen[rollup->row_count++] = (struct seen_row){row, frame};
-        rows->places[row] = 1;
+        node_rows[i] = rows->of_frames[frame];
+        if (rows->places[node_rows[i]] == 0)
+            seen[rollup->row_count++] = (struct seen_row){node_rows[i], frame};
+        rows->places[node_rows[i]] = 1;
     }
     rollup->rows = calloc(rollup->row_count + 1, sizeof(*rollup->rows));
-    if (seen == NULL || rollup->rows == NULL) {
-        free(seen);
-        return -ENOMEM;
-    }
-    qsort(seen, rollup->row_count, sizeof(*seen), compare_rows);
-    for (size_t i = 0; i < rollup->row_count; i++) {
+    bool has_memory = seen != NULL && rollup->rows != NULL;
+    if (has_memory)
+        qsort(seen, rollup->row_count, sizeof(*seen), compare_rows);
+    for (size_t i = 0; has_memory && i < rollup->row_count; i++) {
         rollup->rows[i].frame = seen[i].frame;
-        rows->places[seen[i].row] = (uint32_t)i + 1;
+        rows->places[seen[i].row] = (uint32_t)i;
     }
+    for (size_t i = 0; has_memory && i < nodes->count; i++)
+        node_rows[i] = rows->places[node_rows[i]];
+    for (size_t i = 0; seen != NULL && i < rollup->row_count; i++)
+        rows->places[seen[i].row] = 0;
     free(seen);
-    return 0;
+    return has_memory ? 0 : -ENOMEM;
 }
 
-/* Sum up self and cumulative values. `sums` has the total of each node and everything below it. A
- * row gets this total from its outermost nodes only, so that a recursive function counts once. */
-static int add_samples(struct rollup *rollup, const struct rollup_tables *tables,
-                       const struct profile_dump *dump, const struct rollup_rows *rows)
+static void rollup_add_values(void *sum, const void *more)
 {
-    const struct callsite_nodes *nodes = &tables->nodes;
-    const struct profile_callsite *callsites = tables->profile->callsites;
-    struct rollup_values *sums = calloc(nodes->count + 1, sizeof(*sums));
-    if (sums == NULL)
-        return -ENOMEM;
-    for (size_t i = 0; i < dump->sample_count; i++) {
-        struct rollup_values values = rollup_values_of(dump->samples[i]);
-        uint32_t callsite = dump->samples[i]->callsite;
-        uint32_t row = rows->places[rows->of_frames[callsites[callsite].frame]] - 1;
-        rollup_values_add(&rollup->rows[row].self, &values);
-        rollup_values_add(&sums[nodes->places[callsite] - 1], &values);
-    }
-    for (size_t i = nodes->count; i-- > 0;) {
-        const struct listed_callsite *node = &nodes->nodes[i];
-        uint32_t row = rows->places[rows->of_frames[callsites[node->callsite].frame]] - 1;
-        if (node->outermost)
-            rollup_values_add(&rollup->rows[row].cumulative, &sums[i]);
-        if (node->parent != 0)
-            rollup_values_add(&sums[node->parent - 1], &sums[i]);
-    }
-    free(sums);
-    return 0;
+    rollup_values_add(sum, more);
 }
 
 static int rollup_by_frame(struct rollup *rollup, struct rollup_tables *tables,
                            const struct profile_dump *dump, enum rollup_key key)
 {
+    const struct callsite_nodes *nodes = &tables->nodes;
     struct rollup_rows *rows = rows_by(tables, key);
-    int code = rows == NULL ? -ENOMEM : list_callsites(tables, dump);
+    if (rows == NULL || list_callsites(tables, dump) < 0)
+        return -ENOMEM;
+    uint32_t *node_rows = calloc(nodes->count + 1, sizeof(*node_rows));
+    struct rollup_values *values = calloc(nodes->count + 1, sizeof(*values));
+    int code = node_rows == NULL || values == NULL ? -ENOMEM : 0;
     if (code == 0)
-        code =
-            callsite_nodes_find_outermost(&tables->nodes, row_number, rows->of_frames, rows->count);
-    if (code < 0)
-        return code;
-    code = make_rows(rollup, tables, rows);
-    if (code == 0)
-        code = add_samples(rollup, tables, dump, rows);
-    for (size_t i = 0; i < tables->nodes.count; i++) {
-        uint32_t callsite = tables->nodes.nodes[i].callsite;
-        rows->places[rows->of_frames[tables->profile->callsites[callsite].frame]] = 0;
+        code = make_rows(rollup, tables, rows, node_rows);
+    for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
+        const struct rollup_values own = rollup_values_of(dump->samples[i]);
+        uint32_t node = nodes->places[dump->samples[i]->callsite] - 1;
+        rollup_values_add(&rollup->rows[node_rows[node]].self, &own);
+        rollup_values_add(&values[node], &own);
     }
+    const struct tree_sums sums = {
+        .count = nodes->count,
+        .row_count = rollup->row_count,
+        .parents = TREE_COLUMN(nodes->nodes, parent),
+        .rows = node_rows,
+        .values = values,
+        .value_bytes = sizeof(*values),
+        .totals = TREE_COLUMN(rollup->rows, cumulative),
+        .add = rollup_add_values,
+    };
+    code = code == 0 ? tree_sums_add(&sums) : code;
+    free(node_rows);
+    free(values);
     return code;
 }
 
@@ -400,7 +388,7 @@ static int make_nodes(struct rollup_tree *tree, const struct rollup_tables *tabl
     int code = 0;
     for (size_t i = 0; i < nodes->count && code == 0; i++) {
         const struct listed_callsite *from = &nodes->nodes[i];
-        uint32_t parent = from->parent == 0 ? PROFILE_NONE : by_callsite[from->parent - 1];
+        uint32_t parent = from->parent == PROFILE_NONE ? PROFILE_NONE : by_callsite[from->parent];
         uint32_t known = ID_MAP_NONE;
         if (rows != NULL) {
             uint32_t row = rows->of_frames[tables->profile->callsites[from->callsite].frame];

@@ -114,7 +114,7 @@ struct rollup_tables {
     struct callsite_nodes nodes;
     struct rollup_rows {
         uint32_t *of_frames; /* row of each frame; NULL: not made yet */
-        uint32_t *places;    /* by row: index + 1 in the rollup that is being made; 0: none */
+        uint32_t *places;    /* by row: its index in the rollup that is being made; else 0 */
         size_t count;
     } rows[2]; /* by function, by mapping */
 };

@@ -12,6 +12,7 @@
 #include "profile/compare/diff_pairs.h"
 #include "profile/compare/diff_significance.h"
 #include "profile/compare/matching.h"
+#include "profile/tree_sums.h"
 #include "trace/intern.h"
 #include "util/array.h"
 #include "util/ranked.h"
@@ -36,8 +37,8 @@ struct work {
     struct intern_table atom_ids, text_ids, row_ids, type_ids;
     struct atom *atoms;
     size_t atom_capacity, row_capacity, type_capacity;
-    size_t most_number;             /* of functions and modules */
-    struct callsite_nodes nodes[2]; /* by side; created for */
+    uint32_t *rows_of_numbers;      /* of functions or modules: index + 1, 0 between pairs */
+    struct callsite_nodes nodes[2]; /* by side */
 };
 
 enum diff_figure diff_figure_of(enum export_view view)
@@ -253,19 +254,16 @@ static struct diff_row *row_of_callsite(struct work *work, int side, uint32_t ca
                                    : diff_row_of(work, key, sizeof(*key), &fresh);
 }
 
-static uint64_t frame_number(const void *numbers, uint32_t frame)
-{
-    return ((const uint64_t *)numbers)[frame];
-}
-
 static const uint64_t *numbers_of(const struct work *work, int side)
 {
     const struct matching_side *matched = &work->matching->sides[side];
     return work->options->by == DIFF_FUNCTION ? matched->functions : matched->modules;
 }
 
-static void diff_add_row(struct diff_row *sum, const struct diff_row *more)
+static void diff_add_row(void *to, const void *from)
 {
+    struct diff_row *sum = to;
+    const struct diff_row *more = from;
     for (enum diff_figure figure = 0; figure < DIFF_FIGURES; figure++) {
         profile_estimate_add(&sum->before[figure], &more->before[figure]);
         profile_estimate_add(&sum->after[figure], &more->after[figure]);
@@ -273,12 +271,19 @@ static void diff_add_row(struct diff_row *sum, const struct diff_row *more)
     }
 }
 
+/* Return the row of a frame's function or module, a new one if there is none. */
 static struct diff_row *row_of_frame(struct work *work, int side, uint32_t frame)
 {
-    uint64_t number = numbers_of(work, side)[frame];
-    struct diff_row fresh = {
-        .profile = work->sides[side]->profile, .callsite = PROFILE_NONE, .frame = frame};
-    return diff_row_of(work, &number, sizeof(number), &fresh);
+    struct diff_pair *pair = work->pair;
+    uint32_t *row = &work->rows_of_numbers[numbers_of(work, side)[frame]];
+    if (*row == 0) {
+        const struct diff_row fresh = {
+            .profile = work->sides[side]->profile, .callsite = PROFILE_NONE, .frame = frame};
+        if (ARRAY_ADD(&pair->rows, &pair->row_count, &work->row_capacity, fresh) < 0)
+            return NULL;
+        *row = (uint32_t)pair->row_count;
+    }
+    return &pair->rows[*row - 1];
 }
 
 /* Make the rows of all frames on the stacks of a side's atoms, and mark their callsites. */
@@ -295,39 +300,55 @@ static int mark_stacks(struct work *work, int side, struct callsite_nodes *nodes
     return callsite_nodes_list(nodes);
 }
 
-/* Add a side's atoms to the rows of functions or modules, each including its callees: sum up the
- * tree of callsites from the leaves, and add a callsite's sum to its row unless a caller of it
- * belongs to the same row, so that recursion counts once. */
+/* Set rows[i] to the row of node i. */
+static int number_nodes(struct work *work, int side, const struct callsite_nodes *nodes,
+                        uint32_t *rows)
+{
+    for (size_t i = 0; i < nodes->count; i++) {
+        uint32_t callsite = nodes->nodes[i].callsite;
+        const struct diff_row *row =
+            row_of_frame(work, side, nodes->profile->callsites[callsite].frame);
+        if (row == NULL)
+            return -ENOMEM;
+        rows[i] = (uint32_t)(row - work->pair->rows);
+    }
+    return 0;
+}
+
+/* Add a side's atoms to the rows of functions or modules, each including its callees. */
 static int add_side_by_frames(struct work *work, int side, struct callsite_nodes *nodes)
 {
-    struct diff_row *sums = NULL;
     int code = mark_stacks(work, side, nodes);
-    if (code == 0)
-        code = callsite_nodes_find_outermost(nodes, frame_number, numbers_of(work, side),
-                                             work->most_number);
-    if (code == 0 && (sums = calloc(nodes->count + 1, sizeof(*sums))) == NULL)
-        code = -ENOMEM;
+    struct diff_row *values = code == 0 ? calloc(nodes->count + 1, sizeof(*values)) : NULL;
+    uint32_t *rows = code == 0 ? calloc(nodes->count + 1, sizeof(*rows)) : NULL;
+    code = values == NULL || rows == NULL ? -ENOMEM : number_nodes(work, side, nodes, rows);
     for (size_t i = 0; i < work->atom_ids.count && code == 0; i++)
         if (work->atoms[i].side == side)
-            add_to_row(work, &sums[nodes->places[work->atoms[i].callsite] - 1], &work->atoms[i]);
-    for (size_t i = nodes->count; i-- > 0 && code == 0;) {
-        const struct listed_callsite *node = &nodes->nodes[i];
-        uint32_t frame = nodes->profile->callsites[node->callsite].frame;
-        struct diff_row *row = node->outermost ? row_of_frame(work, side, frame) : NULL;
-        if (row != NULL)
-            diff_add_row(row, &sums[i]);
-        else if (node->outermost)
-            code = -ENOMEM;
-        if (node->parent != 0)
-            diff_add_row(&sums[node->parent - 1], &sums[i]);
-    }
-    free(sums);
+            add_to_row(work, &values[nodes->places[work->atoms[i].callsite] - 1], &work->atoms[i]);
+    const struct tree_sums sums = {
+        .count = nodes->count,
+        .row_count = work->pair->row_count,
+        .parents = TREE_COLUMN(nodes->nodes, parent),
+        .rows = rows,
+        .values = values,
+        .value_bytes = sizeof(*values),
+        .totals = {work->pair->rows, sizeof(*work->pair->rows), 0},
+        .add = diff_add_row,
+    };
+    code = code == 0 ? tree_sums_add(&sums) : code;
+    free(values);
+    free(rows);
     return code;
 }
 
 static int add_by_frames(struct work *work)
 {
-    int code = 0;
+    const struct matching *matching = work->matching;
+    uint64_t most = matching->function_count > matching->module_count ? matching->function_count
+                                                                      : matching->module_count;
+    if (work->rows_of_numbers == NULL)
+        work->rows_of_numbers = calloc(most + 1, sizeof(*work->rows_of_numbers));
+    int code = work->rows_of_numbers == NULL ? -ENOMEM : 0;
     for (int side = 0; side < 2 && code == 0; side++) {
         struct callsite_nodes *nodes = &work->nodes[side];
         if (nodes->profile == NULL)
@@ -335,6 +356,11 @@ static int add_by_frames(struct work *work)
         if (code == 0)
             code = add_side_by_frames(work, side, nodes);
         callsite_nodes_clear(nodes);
+    }
+    for (size_t i = 0; i < work->pair->row_count; i++) {
+        const struct diff_row *row = &work->pair->rows[i];
+        int side = row->profile != work->sides[0]->profile;
+        work->rows_of_numbers[numbers_of(work, side)[row->frame]] = 0;
     }
     return code;
 }
@@ -493,9 +519,6 @@ static int list_stacks(struct work *work)
 static int fill_pair(struct work *work, struct diff_pair *pair)
 {
     bool by_frames = work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE;
-    work->most_number = work->matching->function_count > work->matching->module_count
-                            ? work->matching->function_count
-                            : work->matching->module_count;
     work->pair = pair;
     work->row_capacity = work->type_capacity = 0;
     pair->total =
@@ -551,6 +574,7 @@ struct diff *diff_new(const struct diff_side *before, const struct diff_side *af
     callsite_nodes_free(&work.nodes[0]);
     callsite_nodes_free(&work.nodes[1]);
     free(work.atoms);
+    free(work.rows_of_numbers);
     matching_free(matching);
     if (code < 0) {
         diff_free(diff);

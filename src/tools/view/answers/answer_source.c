@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "profile/compare/estimates.h"
+#include "profile/tree_sums.h"
 #include "tools/view/answers/answers.h"
 #include "tools/view/model/limits.h"
 #include "util/json_writer.h"
@@ -31,51 +32,60 @@ struct source {
 /* --- figures --- */
 
 /* Return the line of a frame in the file; LINES_MAX: it is in another one. */
-static uint64_t line_of(const void *context, uint32_t frame)
+static uint32_t line_of(const struct source *source, uint32_t frame)
 {
-    const struct source *source = context;
     const struct profile_frame *of = &source->of->profile->frames[frame];
     return of->line < LINES_MAX && strcmp(of->source_file, source->file) == 0 ? of->line
                                                                               : LINES_MAX;
 }
 
+static void add_figure(void *sum, const void *more)
+{
+    profile_estimate_add(sum, more);
+}
+
+/* Add up the stacks that the filters leave. */
 static void add_up(struct source *source, const struct view_profiles *profiles,
-                   struct callsite_nodes *nodes)
+                   const struct callsite_nodes *nodes)
 {
     const struct profile_dump *dump = view_shown(source->selection, &source->selection->at);
     const struct profile_callsite *callsites = source->of->profile->callsites;
-    struct profile_estimate *sums = xcalloc(nodes->count + 1, sizeof(*sums));
+    struct profile_estimate *figures = xcalloc(nodes->count + 1, sizeof(*figures));
+    uint32_t *lines = xcalloc(nodes->count + 1, sizeof(*lines));
+    for (size_t i = 0; i < nodes->count; i++)
+        lines[i] = line_of(source, callsites[nodes->nodes[i].callsite].frame);
     for (size_t i = 0; i < dump->sample_count; i++) {
-        uint32_t callsite = dump->samples[i]->callsite;
+        uint32_t callsite = dump->samples[i]->callsite, node = nodes->places[callsite] - 1;
         struct rollup_values values = rollup_values_of(dump->samples[i]);
         const struct profile_estimate figure = estimate_of_view(&values, source->selection->view);
         if (view_profiles_node(profiles, &source->selection->filter, source->of, callsite) ==
             STACK_NONE)
             continue;
-        uint64_t line = line_of(source, callsites[callsite].frame);
-        if (line < LINES_MAX)
-            profile_estimate_add(&source->lines[line].self, &figure);
-        profile_estimate_add(&sums[nodes->places[callsite] - 1], &figure);
+        profile_estimate_add(&source->lines[lines[node]].self, &figure);
+        profile_estimate_add(&figures[node], &figure);
     }
-    for (size_t i = nodes->count; i-- > 0;) {
-        const struct listed_callsite *node = &nodes->nodes[i];
-        uint64_t line = line_of(source, callsites[node->callsite].frame);
-        if (line < LINES_MAX && node->outermost)
-            profile_estimate_add(&source->lines[line].total, &sums[i]);
-        if (node->parent != 0)
-            profile_estimate_add(&sums[node->parent - 1], &sums[i]);
-    }
-    free(sums);
+    const struct tree_sums sums = {
+        .count = nodes->count,
+        .row_count = LINES_MAX + 1,
+        .parents = TREE_COLUMN(nodes->nodes, parent),
+        .rows = lines,
+        .values = figures,
+        .value_bytes = sizeof(*figures),
+        .totals = TREE_COLUMN(source->lines, total),
+        .add = add_figure,
+    };
+    xmalloc_code(tree_sums_add(&sums));
+    free(figures);
+    free(lines);
 }
 
 static void make_lines(struct source *source, const struct view_profiles *profiles)
 {
     struct callsite_nodes nodes = {0};
-    source->lines = xcalloc(LINES_MAX, sizeof(*source->lines));
+    source->lines = xcalloc(LINES_MAX + 1, sizeof(*source->lines));
     xmalloc_code(callsite_nodes_begin(&nodes, source->of->profile));
     callsite_nodes_mark_dump(&nodes, source->selection->at.dump.dump);
     xmalloc_code(callsite_nodes_list(&nodes));
-    xmalloc_code(callsite_nodes_find_outermost(&nodes, line_of, source, LINES_MAX + 1));
     add_up(source, profiles, &nodes);
     callsite_nodes_free(&nodes);
 }

@@ -379,18 +379,6 @@ static void sum_up(struct maker *maker, struct flame *flame)
         flame_sum_add(&flame->nodes[flame->nodes[i].parent].sum, &flame->nodes[i].sum);
 }
 
-struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
-                                  size_t leaf_count)
-{
-    struct flame_sum *sums = xcalloc(tree->count + 1, sizeof(*sums));
-    for (size_t i = 0; i < leaf_count; i++)
-        sums[leaves[i].node] = leaves[i].own;
-    for (size_t i = tree->count; i-- > 0;)
-        if (tree->nodes[i].parent != STACK_NONE && sums[i].width != 0)
-            flame_sum_add(&sums[tree->nodes[i].parent], &sums[i]);
-    return sums;
-}
-
 /* --- */
 
 int flame_make(const struct flame_request *request, struct flame *flame)

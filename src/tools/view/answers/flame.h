@@ -74,10 +74,6 @@ int64_t flame_parse_path(const char *text, uint32_t path[FLAME_PATH_MAX], struct
 int flame_make(const struct flame_request *request, struct flame *flame);
 void flame_free(struct flame *flame);
 
-/* Return, by node of the tree, the sum of the leaves at it and below; malloc'd. */
-struct flame_sum *flame_sum_below(const struct stack_tree *tree, const struct flame_leaf *leaves,
-                                  size_t leaf_count);
-
 /* Return a figure to order by, rounded to 40 of its 53 bits: nearly always, figures are equal then
  * that differ only because they were added up in another order, as in another direction. */
 static inline double flame_rank(double figure)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profile/compare/estimates.h"
+#include "profile/tree_sums.h"
 #include "util/xmalloc.h"
 
 /*
@@ -277,74 +278,39 @@ static void number_rows(struct table *table, struct functions *functions, enum v
     intern_free(&ids);
 }
 
-/* A walk over the tree of stacks, in depth-first order. */
-struct walk {
-    const struct stack_tree *tree;
-    const uint32_t *rows; /* by function */
-    uint32_t *next;       /* by depth: the next child to visit */
-    uint32_t *path;       /* by depth: the node */
-    uint32_t *above;      /* by row: how many nodes of the path have it */
-};
-
-/* Add the sum of each node to its row, unless a caller has the same row. */
-static void walk_tree(struct walk *walk, const struct flame_sum *sums, struct table *table)
+/* Most nodes have no stacks in a selection. */
+static void add_if_any(void *sum, const void *more)
 {
-    const struct stack_tree *tree = walk->tree;
-    size_t depth = 0;
-    walk->path[0] = (uint32_t)tree->count;
-    walk->next[0] = tree->first[tree->count];
-    for (;;) {
-        uint32_t node = walk->path[depth];
-        if (walk->next[depth] < tree->first[node + 1]) {
-            uint32_t child = tree->children[walk->next[depth]++];
-            uint32_t row = walk->rows[tree->nodes[child].function];
-            if (walk->above[row]++ == 0)
-                flame_sum_add(&table->rows[row].total, &sums[child]);
-            walk->path[++depth] = child;
-            walk->next[depth] = tree->first[child];
-        } else if (depth == 0) {
-            break;
-        } else {
-            walk->above[walk->rows[tree->nodes[node].function]]--;
-            depth--;
-        }
-    }
-}
-
-static size_t deepest_of(const struct stack_tree *tree, uint32_t *depths)
-{
-    size_t deepest = 0;
-    for (size_t i = 0; i < tree->count; i++) {
-        uint32_t parent = tree->nodes[i].parent;
-        depths[i] = parent == STACK_NONE ? 1 : depths[parent] + 1;
-        if (depths[i] > deepest)
-            deepest = depths[i];
-    }
-    return deepest;
+    const struct flame_sum *value = more;
+    if (value->width != 0 || value->gained.count != 0 || value->lost.count != 0)
+        flame_sum_add(sum, value);
 }
 
 static void sum_tree(struct table *table, const struct stack_tree *tree,
-                     const struct view_leaves *leaves, const uint32_t *rows)
+                     const struct view_leaves *leaves, const uint32_t *of_functions)
 {
-    struct flame_sum *sums = flame_sum_below(tree, leaves->items, leaves->count);
-    uint32_t *depths = xcalloc(tree->count + 1, sizeof(*depths));
-    size_t deepest = deepest_of(tree, depths);
-    struct walk walk = {
-        .tree = tree,
+    struct flame_sum *values = xcalloc(tree->count + 1, sizeof(*values));
+    uint32_t *rows = xcalloc(tree->count + 1, sizeof(*rows));
+    for (size_t i = 0; i < tree->count; i++)
+        rows[i] = of_functions[tree->nodes[i].function];
+    for (size_t i = 0; i < leaves->count; i++) {
+        const struct flame_leaf *leaf = &leaves->items[i];
+        values[leaf->node] = leaf->own;
+        flame_sum_add(&table->rows[rows[leaf->node]].self, &leaf->own);
+    }
+    const struct tree_sums sums = {
+        .count = tree->count,
+        .row_count = table->count,
+        .parents = TREE_COLUMN(tree->nodes, parent),
         .rows = rows,
-        .next = xcalloc(deepest + 1, sizeof(*walk.next)),
-        .path = xcalloc(deepest + 1, sizeof(*walk.path)),
-        .above = xcalloc(table->count + 1, sizeof(*walk.above)),
+        .values = values,
+        .value_bytes = sizeof(*values),
+        .totals = TREE_COLUMN(table->rows, total),
+        .add = add_if_any,
     };
-    walk_tree(&walk, sums, table);
-    for (size_t i = 0; i < leaves->count; i++)
-        flame_sum_add(&table->rows[rows[tree->nodes[leaves->items[i].node].function]].self,
-                      &leaves->items[i].own);
-    free(sums);
-    free(depths);
-    free(walk.next);
-    free(walk.path);
-    free(walk.above);
+    xmalloc_code(tree_sums_add(&sums));
+    free(values);
+    free(rows);
 }
 
 static void sum_holders(struct table *table, struct view_profiles *profiles,
