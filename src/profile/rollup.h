@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums over a dump: by function, mapping or thread, each callsite's own figures
- * (self) and those with everything that it called (cumulative), and the tree
- * of callsites from the outermost frame down. Estimates add up, and so do the
- * variances of independent samples, so every sum has its own margin.
+ * What is added up of a dump's samples (sums.h), its whole, and what the whole is calibrated with.
  */
 #ifndef HEAPPROFD_PROFILE_ROLLUP_H
 #define HEAPPROFD_PROFILE_ROLLUP_H
 
-#include "profile/callsite_nodes.h"
 #include "profile/confidence_interval.h"
+#include "profile/profile.h"
 
 struct rollup_values {
     struct trace_figures figures;
@@ -88,62 +85,5 @@ struct rollup_size {
 struct rollup_size rollup_size_of(const struct profile_dump *dump);
 /* Compare for qsort, the larger one first. */
 int rollup_size_compare(const struct rollup_size *left, const struct rollup_size *right);
-
-enum rollup_key {
-    ROLLUP_FUNCTION, /* same name in the same mapping path; nameless: same pc */
-    ROLLUP_MAPPING,  /* same path */
-    ROLLUP_THREAD,   /* self only; figures only, no peak */
-};
-
-struct rollup_row {
-    uint32_t frame; /* any frame of the row; PROFILE_NONE by thread */
-    int32_t tid;    /* by thread; else 0 */
-    /* A recursive function counts once for each stack. */
-    struct rollup_values self, cumulative;
-};
-
-struct rollup {
-    struct rollup_row *rows; /* in no order */
-    size_t row_count;
-};
-
-/* Tables that the rollups of one profile share, so that the cost of each depends only on the stacks
- * of its own dump. They are made when first needed; begin with zeros except `profile`. */
-struct rollup_tables {
-    const struct profile *profile;
-    struct callsite_nodes nodes;
-    struct rollup_rows {
-        uint32_t *of_frames; /* row of each frame; NULL: not made yet */
-        uint32_t *places;    /* by row: its index in the rollup that is being made; else 0 */
-        size_t count;
-    } rows[2]; /* by function, by mapping */
-};
-void rollup_tables_clear(struct rollup_tables *tables);
-
-/* Return the number of the function of each frame, below *count; it lives as long as the tables.
- * NULL: no memory. */
-const uint32_t *rollup_functions(struct rollup_tables *tables, size_t *count);
-
-/* Return a rollup, or NULL without memory. By thread, `tables` may be NULL. */
-struct rollup *rollup_new(struct rollup_tables *tables, const struct profile_dump *dump,
-                          enum rollup_key key);
-void rollup_free(struct rollup *rollup);
-
-/* The tree of the callsites on the dump's stacks, top down. A parent comes before its children.
- * by_function: all calls of a function (as in ROLLUP_FUNCTION) from one caller are one node, which
- * has the callsite of the first. */
-struct rollup_tree {
-    struct rollup_node {
-        uint32_t callsite;
-        uint32_t parent, first_child, next_sibling; /* nodes; PROFILE_NONE: none */
-        struct rollup_values cumulative;
-    } * nodes;
-    size_t count;
-    uint32_t first_root;
-};
-
-struct rollup_tree *rollup_tree_new(struct rollup_tables *tables, const struct profile_dump *dump,
-                                    bool by_function);
-void rollup_tree_free(struct rollup_tree *tree);
 
 #endif

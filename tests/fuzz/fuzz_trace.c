@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "profile/builder/profile_read.h"
-#include "profile/grouping.h"
 #include "profile/stack_samples.h"
 #include "profile_checks.h"
 #include "tools/export/collapsed.h"
@@ -22,8 +21,6 @@ static void check_dump(const struct profile *profile, const struct pprof_file_na
 {
     char name[256];
     check_samples(profile, dump);
-    for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++)
-        grouping_free(grouping_new(dump, key, key % GROUPING_BACKTRACE + 1, NULL));
     pprof_file_name(names, heap, dump, name, sizeof(name));
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     pprof_write(profile, heap, dump, &(struct pprof_options){.gzip = true, .annotated = true}, fd,

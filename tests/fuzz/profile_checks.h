@@ -4,7 +4,7 @@
 #define HEAPPROFD_FUZZ_PROFILE_CHECKS_H
 
 #include "fuzzing.h"
-#include "profile/rollup.h"
+#include "profile/sums.h"
 
 static inline void check_profile(const struct profile *profile)
 {
@@ -29,12 +29,15 @@ static inline void check_samples(const struct profile *profile, const struct pro
             check(dump->samples[i]->parts[j].type != NULL &&
                   dump->samples[i]->parts[j].context != NULL);
     }
-    struct rollup_tables tables = {.profile = profile};
-    for (enum rollup_key key = ROLLUP_FUNCTION; key <= ROLLUP_THREAD; key++)
-        rollup_free(rollup_new(&tables, dump, key));
-    rollup_tree_free(rollup_tree_new(&tables, dump, false));
-    rollup_tree_free(rollup_tree_new(&tables, dump, true));
-    rollup_tables_clear(&tables);
+    static const enum dimension by[] = {DIMENSION_CALLSITE, DIMENSION_THREAD, DIMENSION_TYPE,
+                                        DIMENSION_CONTEXT, DIMENSION_CALLSITE};
+    struct sums_tables tables = {.profile = profile};
+    sums_free(sums_by_function(&tables, dump));
+    for (size_t i = 1; i < sizeof(by) / sizeof(by[0]); i++)
+        sums_free(sums_by_parts(dump, &by[i - 1], 2, NULL));
+    sums_tree_free(sums_tree_new(&tables, dump, false));
+    sums_tree_free(sums_tree_new(&tables, dump, true));
+    sums_tables_clear(&tables);
 }
 
 #endif

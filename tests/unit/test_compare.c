@@ -127,7 +127,7 @@ static void add_up(struct made *made, int dump)
 }
 
 static struct diff *compare(struct made *before, int before_dump, struct made *after,
-                            int after_dump, enum diff_by by)
+                            int after_dump, enum dimension by)
 {
     struct diff_side sides[2] = {{&before->profile, &before->chosen[before_dump], 1},
                                  {&after->profile, &after->chosen[after_dump], 1}};
@@ -177,7 +177,7 @@ static void simulate(const struct life *lives, size_t count, double *real, doubl
                 }
             }
         }
-        struct diff *diff = compare(&made, 0, &made, 1, DIFF_CALLSITE);
+        struct diff *diff = compare(&made, 0, &made, 1, DIMENSION_CALLSITE);
         assert_true(diff->pairs[0].same_process);
         double change = diff->pairs[0].total.changes[EXPORT_SPACE].value;
         sum += change;
@@ -232,7 +232,7 @@ static void counted_totals_have_no_margin(void **state)
     before.dumps[1].exact_calls = 131;
     after.dumps[1].exact_bytes = 130810;
     after.dumps[1].exact_calls = 130;
-    struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+    struct diff *diff = compare(&before, 1, &after, 1, DIMENSION_CALLSITE);
     const struct diff_row *total = &diff->pairs[0].total;
     const struct change *bytes = &total->changes[EXPORT_ALLOC_SPACE],
                         *calls = &total->changes[EXPORT_ALLOC_OBJECTS];
@@ -265,7 +265,7 @@ static void partial_totals_are_not_exact(void **state)
             estimate_total(&after.profile.heaps[0], &after.dumps[1], EXPORT_ALLOC_SPACE, false);
         assert_true(total.value == 130810);
         assert_int_equal(isnan(total.interval.low) && isnan(total.interval.high), partial);
-        struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+        struct diff *diff = compare(&before, 1, &after, 1, DIMENSION_CALLSITE);
         const struct change *change = &diff->pairs[0].total.changes[EXPORT_ALLOC_SPACE];
         assert_true(change->counted && change->value == 810);
         assert_int_equal(change->partial, partial);
@@ -289,7 +289,7 @@ static void changes_are_in_their_intervals(void **state)
         before.dumps[1].exact_calls = 1 + (uint64_t)blocks;
         after.dumps[1].exact_bytes = 1 + (uint64_t)blocks * 2000;
         after.dumps[1].exact_calls = 1 + (uint64_t)blocks * 7;
-        struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+        struct diff *diff = compare(&before, 1, &after, 1, DIMENSION_CALLSITE);
         const struct diff_pair *pair = &diff->pairs[0];
         for (size_t i = 0; i <= pair->row_count; i++) {
             const struct diff_row *row = i < pair->row_count ? &pair->rows[i] : &pair->total;
@@ -312,7 +312,7 @@ static void same_dump_is_no_difference(void **state)
         add_allocated(&made.samples[1][i].figures, 100 * (i + 1));
         made.samples[1][i].peak.bytes = 100;
     }
-    for (enum diff_by by = DIFF_CALLSITE; by <= DIFF_CONTEXT; by++) {
+    for (enum dimension by = DIMENSION_CALLSITE; by <= DIMENSION_CONTEXT; by++) {
         struct diff *diff = compare(&made, 1, &made, 1, by);
         for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
             size_t count = 1;
@@ -398,7 +398,7 @@ static void marks_the_leak_and_nothing_else(void **state)
         unsigned leaked = run % 2 == 0 ? 2000 : 0;
         sample_run(&before, 1, 0);
         sample_run(&after, 2, leaked);
-        struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+        struct diff *diff = compare(&before, 1, &after, 1, DIMENSION_CALLSITE);
         const struct diff_pair *pair = &diff->pairs[0];
         assert_false(pair->same_process);
         int others = 0, leak = 0;
@@ -488,14 +488,14 @@ static void names_are_matched_without_what_differs_by_build(void **state)
         add_allocated(&after.samples[1][i].figures, 100000);
     }
     strcpy(after.names[3], "function_3.constprop.0");
-    struct diff *diff = compare(&before, 1, &after, 1, DIFF_CALLSITE);
+    struct diff *diff = compare(&before, 1, &after, 1, DIMENSION_CALLSITE);
     assert_int_equal(diff->pairs[0].row_count, SITES);
     size_t count = 1;
     free(diff_rank(&diff->pairs[0], EXPORT_SPACE, &count));
     assert_int_equal(count, 0);
     diff_free(diff);
     strcpy(after.names[3], "renamed");
-    diff = compare(&before, 1, &after, 1, DIFF_FUNCTION);
+    diff = compare(&before, 1, &after, 1, DIMENSION_FUNCTION);
     free(diff_rank(&diff->pairs[0], EXPORT_SPACE, &count));
     assert_int_equal(count, 2);
     diff_free(diff);

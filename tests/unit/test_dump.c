@@ -15,8 +15,8 @@
 #include <cmocka.h>
 
 #include "ledger_fixture.h"
-#include "profile/grouping.h"
 #include "profile/profile.h"
+#include "profile/sums.h"
 #include "recorder/dump/dump.h"
 #include "trace_fixture.h"
 
@@ -329,11 +329,11 @@ static struct ledger *tagged_ledger(void)
     return ledger;
 }
 
-static const struct grouping_row *find_group(const struct grouping *grouping, const char *label)
+static const struct sums_row *find_group(const struct sums *sums, const char *label)
 {
-    for (size_t i = 0; i < grouping->outer_count; i++) {
-        if (strcmp(grouping->outer[i].label, label) == 0)
-            return &grouping->outer[i];
+    for (size_t i = 0; i < sums->row_count; i++) {
+        if (strcmp(sums->rows[i].label, label) == 0)
+            return &sums->rows[i];
     }
     fail_msg("no group %s", label);
     return NULL;
@@ -351,22 +351,24 @@ static void test_types_and_contexts_travel(void **state)
     assert_int_equal(TYPES, dump->samples[0]->part_count);
     assert_true(dump->total.allocated_bytes == TYPES * (TYPES + 1) / 2.0);
 
-    struct grouping *types = grouping_new(dump, GROUPING_TYPE, GROUPING_CONTEXT, NULL);
-    assert_int_equal(TYPES, types->outer_count);
-    const struct grouping_row *row = find_group(types, "type 2400");
+    const enum dimension by_type[] = {DIMENSION_TYPE, DIMENSION_CONTEXT};
+    struct sums *types = sums_by_parts(dump, by_type, 2, NULL);
+    assert_int_equal(TYPES, types->row_count);
+    const struct sums_row *row = find_group(types, "type 2400");
     assert_true(rollup_live_bytes(&row->values.figures) == 2400 && row->values.peak.bytes == 2400);
     assert_int_equal(1, row->count);
     assert_string_equal("outer;inner", types->inner[row->first].label);
     row = find_group(types, "type 7");
     assert_true(rollup_live_bytes(&row->values.figures) == 0 && row->values.peak.bytes == 7);
     assert_string_equal("", types->inner[row->first].label);
-    grouping_free(types);
+    sums_free(types);
 
-    struct grouping *contexts = grouping_new(dump, GROUPING_CONTEXT, GROUPING_BACKTRACE, NULL);
-    assert_int_equal(2, contexts->outer_count);
+    const enum dimension by_context[] = {DIMENSION_CONTEXT, DIMENSION_CALLSITE};
+    struct sums *contexts = sums_by_parts(dump, by_context, 2, NULL);
+    assert_int_equal(2, contexts->row_count);
     assert_true(find_group(contexts, "outer;inner")->values.figures.allocated_count == TYPES / 2);
     assert_int_equal(1, find_group(contexts, "")->count);
-    grouping_free(contexts);
+    sums_free(contexts);
     profile_free(profile);
     ledger_close(ledger);
 }

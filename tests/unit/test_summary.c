@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "profile/rollup.h"
+#include "profile/sums.h"
 #include "tools/print/summary.h"
 #include "trace_fixture.h"
 
@@ -57,7 +57,7 @@ static struct profile *make_profile(const char *function, double second_bytes, u
 /* Make the sentences about a dump; they live as long as the profile. */
 static struct summary make_summary(const struct profile *profile, size_t dump)
 {
-    struct rollup_tables tables = {.profile = profile};
+    struct sums_tables tables = {.profile = profile};
     struct folding folding = {0};
     struct summary summary;
     const struct profile_heap *heap = &profile->heaps[0];
@@ -66,10 +66,10 @@ static struct summary make_summary(const struct profile *profile, size_t dump)
     struct summary_subject subject = {
         .profile = profile, .heap = heap, .dump = &heap->dumps[dump], .folding = &folding};
     subject.has_process = dump + 1 < heap->dump_count;
-    subject.of_frames = rollup_functions(&tables, &subject.function_count);
+    subject.of_frames = sums_functions(&tables, &subject.function_count);
     summary_make(&summary, &subject);
     folding_clear(&folding);
-    rollup_tables_clear(&tables);
+    sums_tables_clear(&tables);
     return summary;
 }
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "profile/grouping.h"
+#include "profile/sums.h"
 #include "trace_fixture.h"
 #include "uint_in_range.h"
 
@@ -45,18 +45,18 @@ static struct profile *finish(struct trace_writer *writer, int fd)
     return fixture_take_profile(fd);
 }
 
-static double bytes_of(const struct profile_dump *dump, enum grouping_key key, const char *label)
+static double bytes_of(const struct profile_dump *dump, enum dimension by, const char *label)
 {
-    struct grouping *grouping = grouping_new(dump, key, GROUPING_NONE, NULL);
+    struct sums *sums = sums_by_parts(dump, &by, 1, NULL);
     double bytes = -1;
-    assert_non_null(grouping);
-    for (size_t i = 0; i < grouping->outer_count; i++) {
-        if (strcmp(grouping->outer[i].label, label) == 0) {
+    assert_non_null(sums);
+    for (size_t i = 0; i < sums->row_count; i++) {
+        if (strcmp(sums->rows[i].label, label) == 0) {
             assert_true(bytes == -1);
-            bytes = grouping->outer[i].values.figures.allocated_bytes;
+            bytes = sums->rows[i].values.figures.allocated_bytes;
         }
     }
-    grouping_free(grouping);
+    sums_free(sums);
     return bytes;
 }
 
@@ -103,11 +103,11 @@ static void undefined_tags_are_unknown(void **state)
     put_sample(scene.writer, scene.stacks.in_inner, parts, 4);
     struct profile *profile = finish(scene.writer, scene.fd);
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
-    assert_true(bytes_of(dump, GROUPING_TYPE, "Node") == 1);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "[unknown]") == 2);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "") == 12);
-    assert_true(bytes_of(dump, GROUPING_CONTEXT, "outer;inner") == 1);
-    assert_true(bytes_of(dump, GROUPING_CONTEXT, "[unknown]") == 4);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "Node") == 1);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "[unknown]") == 2);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "") == 12);
+    assert_true(bytes_of(dump, DIMENSION_CONTEXT, "outer;inner") == 1);
+    assert_true(bytes_of(dump, DIMENSION_CONTEXT, "[unknown]") == 4);
     profile_free(profile);
 }
 
@@ -151,8 +151,8 @@ static void parts_of_one_callsite_are_summed(void **state)
     const struct profile_dump *dump = &profile->heaps[0].dumps[0];
     assert_int_equal(dump->sample_count, 1);
     assert_int_equal(dump->samples[0]->part_count, 3);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "Node") == 13);
-    assert_true(bytes_of(dump, GROUPING_CONTEXT, "outer;inner") == 8);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "Node") == 13);
+    assert_true(bytes_of(dump, DIMENSION_CONTEXT, "outer;inner") == 8);
     assert_true(dump->total.allocated_bytes == 15);
     profile_free(profile);
 }
@@ -172,9 +172,9 @@ static void parts_are_carried_over(void **state)
     assert_int_equal(profile->heaps[0].dump_count, 2);
     const struct profile_dump *dump = &profile->heaps[0].dumps[1];
     assert_int_equal(dump->sample_count, 2);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "Node") == 9);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "") == 2);
-    assert_true(bytes_of(dump, GROUPING_CONTEXT, "outer;inner") == 8);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "Node") == 9);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "") == 2);
+    assert_true(bytes_of(dump, DIMENSION_CONTEXT, "outer;inner") == 8);
     profile_free(profile);
 }
 
@@ -200,9 +200,9 @@ static void names_may_come_after_their_use(void **state)
      * none. */
     assert_int_equal(dump->samples[0]->part_count, PARTS - 96 + 1);
     assert_true(dump->total.allocated_bytes == PARTS);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "type 96") == 1);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "type 4999") == 1);
-    assert_true(bytes_of(dump, GROUPING_TYPE, "[unknown]") == 96);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "type 96") == 1);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "type 4999") == 1);
+    assert_true(bytes_of(dump, DIMENSION_TYPE, "[unknown]") == 96);
     free(parts);
     profile_free(profile);
 }

@@ -10,7 +10,7 @@
 
 #include "pb_field_numbers.h"
 #include "profile/profile.h"
-#include "profile/rollup.h"
+#include "profile/sums.h"
 #include "trace.pb-c.h"
 #include "trace/proto_buffer.h"
 #include "trace/read/trace_reader.h"
@@ -109,36 +109,38 @@ static void stacks_become_a_tree(void **state)
     profile_free(profile);
 }
 
-static void rollup_counts_callers(void **state)
+static void sums_count_callers(void **state)
 {
     (void)state;
     struct profile *profile = read_fixture();
-    struct rollup_tables tables = {.profile = profile};
-    struct rollup *rollup = rollup_new(&tables, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
-    assert_int_equal(rollup->row_count, 3);
-    for (size_t i = 0; i < rollup->row_count; i++) {
-        const struct rollup_row *row = &rollup->rows[i];
-        if (strcmp(profile->frames[row->frame].name, "main") != 0)
-            continue;
-        assert_true(row->self.figures.allocated_bytes == 0);
-        assert_true(row->cumulative.figures.allocated_bytes == 1564.25);
+    struct sums_tables tables = {.profile = profile};
+    struct sums *sums = sums_by_function(&tables, &profile->heaps[0].dumps[0]);
+    assert_int_equal(sums->row_count, 3);
+    for (size_t i = 0; i < sums->row_count; i++) {
+        const struct sums_row *row = &sums->rows[i];
+        if (strcmp(profile->frames[row->frame].name, "main") == 0)
+            assert_true(row->values.figures.allocated_bytes == 1564.25);
     }
     for (int by_function = 0; by_function < 2; by_function++) {
-        struct rollup_tree *tree =
-            rollup_tree_new(&tables, &profile->heaps[0].dumps[0], by_function != 0);
+        struct sums_tree *tree =
+            sums_tree_new(&tables, &profile->heaps[0].dumps[0], by_function != 0);
         assert_int_not_equal(tree->first_root, PROFILE_NONE);
-        const struct rollup_node *root = &tree->nodes[tree->first_root];
+        const struct sums_node *root = &tree->nodes[tree->first_root];
         assert_true(root->cumulative.figures.allocated_bytes == 1564.25);
         assert_string_equal(profile->frames[profile->callsites[root->callsite].frame].name, "main");
-        rollup_tree_free(tree);
+        sums_tree_free(tree);
     }
     /* Again from the same tables: nothing of the first pass remains in them. */
-    struct rollup *again = rollup_new(&tables, &profile->heaps[0].dumps[0], ROLLUP_FUNCTION);
-    assert_int_equal(again->row_count, rollup->row_count);
-    assert_memory_equal(again->rows, rollup->rows, rollup->row_count * sizeof(*rollup->rows));
-    rollup_free(again);
-    rollup_tables_clear(&tables);
-    rollup_free(rollup);
+    struct sums *again = sums_by_function(&tables, &profile->heaps[0].dumps[0]);
+    assert_int_equal(again->row_count, sums->row_count);
+    for (size_t i = 0; i < sums->row_count; i++) {
+        const struct sums_row *row = &sums->rows[i], *other = &again->rows[i];
+        assert_int_equal(row->frame, other->frame);
+        assert_memory_equal(&row->values, &other->values, sizeof(row->values));
+    }
+    sums_free(again);
+    sums_tables_clear(&tables);
+    sums_free(sums);
     profile_free(profile);
 }
 
@@ -441,7 +443,7 @@ int main(void)
         cmocka_unit_test(figures_of_threads_survive_the_round_trip),
         cmocka_unit_test(headers_and_names_survive_the_round_trip),
         cmocka_unit_test(stacks_become_a_tree),
-        cmocka_unit_test(rollup_counts_callers),
+        cmocka_unit_test(sums_count_callers),
         cmocka_unit_test(every_cut_is_survived),
         cmocka_unit_test(every_flipped_byte_is_survived),
         cmocka_unit_test(truncation_is_reported_with_its_offset),

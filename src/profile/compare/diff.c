@@ -257,7 +257,7 @@ static struct diff_row *row_of_callsite(struct work *work, int side, uint32_t ca
 static const uint64_t *numbers_of(const struct work *work, int side)
 {
     const struct matching_side *matched = &work->matching->sides[side];
-    return work->options->by == DIFF_FUNCTION ? matched->functions : matched->modules;
+    return work->options->by == DIMENSION_FUNCTION ? matched->functions : matched->modules;
 }
 
 static void diff_add_row(void *to, const void *from)
@@ -383,19 +383,19 @@ static int add_by_label(struct work *work, const struct atom *atom)
 {
     struct diff_row fresh = {
         .profile = atom->profile, .callsite = PROFILE_NONE, .frame = PROFILE_NONE};
-    enum diff_by by = work->options->by;
-    fresh.peak_is_unknown = by == DIFF_THREAD;
+    enum dimension by = work->options->by;
+    fresh.peak_is_unknown = by == DIMENSION_THREAD;
     struct diff_row *row;
-    if (by == DIFF_THREAD && atom->peak_only)
+    if (by == DIMENSION_THREAD && atom->peak_only)
         return 0;
-    if (by == DIFF_THREAD && work->pair->same_process) {
+    if (by == DIMENSION_THREAD && work->pair->same_process) {
         fresh.tid = atom->tid;
         fresh.label = thread_label(work, atom);
         row = diff_row_of(work, &fresh.tid, sizeof(fresh.tid), &fresh);
     } else {
-        fresh.label = by == DIFF_THREAD ? thread_label(work, atom)
-                      : by == DIFF_TYPE ? atom->type
-                                        : atom->context;
+        fresh.label = by == DIMENSION_THREAD ? thread_label(work, atom)
+                      : by == DIMENSION_TYPE ? atom->type
+                                             : atom->context;
         row = diff_row_of(work, fresh.label, strlen(fresh.label), &fresh);
     }
     if (row == NULL)
@@ -450,9 +450,9 @@ static void order_types(struct diff_pair *pair)
 static int add_atom(struct work *work, const struct atom *atom)
 {
     add_to_row(work, &work->pair->total, atom);
-    if (work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE)
+    if (work->options->by == DIMENSION_FUNCTION || work->options->by == DIMENSION_MODULE)
         return 0; /* add_by_frames() adds all atoms at once */
-    if (work->options->by != DIFF_CALLSITE)
+    if (work->options->by != DIMENSION_CALLSITE)
         return add_by_label(work, atom);
     struct diff_row *row = row_of_callsite(work, atom->side, atom->callsite);
     if (row == NULL)
@@ -518,7 +518,8 @@ static int list_stacks(struct work *work)
 
 static int fill_pair(struct work *work, struct diff_pair *pair)
 {
-    bool by_frames = work->options->by == DIFF_FUNCTION || work->options->by == DIFF_MODULE;
+    bool by_frames =
+        work->options->by == DIMENSION_FUNCTION || work->options->by == DIMENSION_MODULE;
     work->pair = pair;
     work->row_capacity = work->type_capacity = 0;
     pair->total =

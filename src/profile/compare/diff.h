@@ -12,18 +12,10 @@
 #define HEAPPROFD_PROFILE_COMPARE_DIFF_H
 
 #include "profile/compare/estimate_change.h"
+#include "profile/dimension.h"
 #include "profile/folding.h"
 #include "profile/rollup.h"
 #include "profile/view.h"
-
-enum diff_by {
-    DIFF_CALLSITE,
-    DIFF_FUNCTION, /* including its callees */
-    DIFF_MODULE,   /* including its callees */
-    DIFF_THREAD,   /* by name; within one process, each thread */
-    DIFF_TYPE,
-    DIFF_CONTEXT,
-};
 
 /* How processes of the two sides are paired. */
 enum diff_pairing {
@@ -45,8 +37,8 @@ struct diff_side {
 };
 
 struct diff_options {
-    enum diff_by by;
-    bool lines; /* distinguish callsites by source lines, too */
+    enum dimension by; /* by thread: by name; within one process, each thread */
+    bool lines;        /* distinguish callsites by source lines, too */
     enum diff_pairing pairing;
     unsigned views; /* views to judge, as bits 1 << enum export_view; 0: all */
     bool types;     /* by callsite: also the live bytes of each type */

@@ -124,14 +124,15 @@ static uint32_t sites_names_function(struct sites_names *names, const struct pro
 static uint32_t sites_names_label(struct sites_names *names, enum sites_dimension dimension,
                                   const char *label)
 {
-    static const char *const none[SITES_DIMENSIONS] = {
-        [SITES_TYPE] = SITES_NO_TYPE, [SITES_CONTEXT] = "[no context]", [SITES_HEAP] = "[no name]"};
+    const char *nothing = dimension == SITES_TYPE      ? dimension_words[DIMENSION_TYPE].nothing
+                          : dimension == SITES_CONTEXT ? dimension_words[DIMENSION_CONTEXT].nothing
+                                                       : "[no name]";
     bool added;
     if (label == names->last_labels[dimension])
         return names->last_keys[dimension];
     uint32_t key = find_key(names, dimension, label, strlen(label), &added);
     if (added)
-        names->sites->keys[dimension].keys[key].label = *label != '\0' ? label : none[dimension];
+        names->sites->keys[dimension].keys[key].label = *label != '\0' ? label : nothing;
     names->last_labels[dimension] = label;
     names->last_keys[dimension] = key;
     return key;
@@ -428,6 +429,6 @@ bool sites_has_dimension(const struct sites *sites, enum sites_dimension dimensi
     const struct sites_keys *keys = &sites->keys[dimension];
     /* A single type is worth showing; no type at all is not. */
     if (dimension == SITES_TYPE && keys->count == 1)
-        return strcmp(keys->keys[0].label, SITES_NO_TYPE) != 0;
+        return strcmp(keys->keys[0].label, dimension_words[DIMENSION_TYPE].nothing) != 0;
     return dimension == SITES_FRAME || keys->count > 1;
 }

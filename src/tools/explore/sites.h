@@ -25,9 +25,6 @@ enum sites_dimension {
     SITES_DIMENSIONS,
 };
 
-/* The label of allocations without a type. */
-#define SITES_NO_TYPE "[no type]"
-
 /* The frame that ends every stack: a function's own allocations. */
 #define SITES_SELF 0
 

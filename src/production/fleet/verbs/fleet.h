@@ -20,7 +20,7 @@ struct fleet_request {
     int demangling;
     bool json;
     struct report_options report;
-    enum diff_by by;
+    enum dimension by;
     bool lines;
     const char *export; /* a file; NULL: print */
     const char *cluster;

@@ -30,10 +30,10 @@ static const char help[] =
     "  heap_profile fleet diff --service checkout rest host=canary-1\n";
 
 static const char *const by_names[] = {
-    [DIFF_CALLSITE] = "callsite",
-    [DIFF_FUNCTION] = "function",
-    [DIFF_MODULE] = "module",
-    [DIFF_MODULE + 1] = NULL,
+    [DIMENSION_CALLSITE] = "callsite",
+    [DIMENSION_FUNCTION] = "function",
+    [DIMENSION_MODULE] = "module",
+    [DIMENSION_MODULE + 1] = NULL,
 };
 
 static const struct option_entry options[] = {

@@ -58,7 +58,7 @@ struct request {
 };
 
 static const struct option_entry options[] = {
-    OPTION_ENTRY_CHOICE("by", struct request, compare.diff.by, compare_by_names),
+    OPTION_ENTRY_CHOICE("by", struct request, compare.diff.by, dimension_names),
     VIEW_OPTION(struct request, compare.view),
     OPTION_ENTRY("lines", 0, OPTION_SET, struct request, compare.diff.lines),
     OPTION_ENTRY("stacks", 0, OPTION_SET, struct request, compare.stacks),
@@ -131,7 +131,7 @@ static int open_sources(char *const *arguments, int count, struct compare_source
 static int write_pprof(const char *path, const struct compare_source sources[2],
                        const struct diff_side *before, const struct diff_side *after)
 {
-    const struct diff_options by_callsite = {.by = DIFF_CALLSITE, .lines = true};
+    const struct diff_options by_callsite = {.by = DIMENSION_CALLSITE, .lines = true};
     struct error error = {0};
     char title[512];
     snprintf(title, sizeof(title), "heap_profile diff %.200s %.200s", sources[0].argument,
@@ -170,7 +170,7 @@ static int diff_print(const struct request *request, const struct compare_source
     } else if (!request->json) {
         compare.shown = &stacks;
         compare.diff.as_shown = !compare.diff.lines && !compare.stacks;
-        compare.diff.stacks = compare.diff.as_shown && compare.diff.by == DIFF_CALLSITE;
+        compare.diff.stacks = compare.diff.as_shown && compare.diff.by == DIMENSION_CALLSITE;
         for (int i = 0; i < 2 && !request->all_frames; i++)
             compare.diff.foldings[i] = &stacks.foldings[i];
     }

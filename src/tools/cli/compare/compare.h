@@ -19,9 +19,6 @@ struct compare_options {
     bool colours;
 };
 
-/* Names of enum diff_by: "callsite" and so on. */
-extern const char *const compare_by_names[DIFF_CONTEXT + 2];
-
 void compare_print_text(const struct diff *diff, const struct compare_source sources[2],
                         const struct compare_options *options, FILE *out);
 void compare_print_json(const struct diff *diff, const struct compare_source sources[2],

@@ -9,12 +9,6 @@
 #include "util/json_writer.h"
 #include "util/xmalloc.h"
 
-const char *const compare_by_names[] = {
-    [DIFF_CALLSITE] = "callsite", [DIFF_FUNCTION] = "function", [DIFF_MODULE] = "module",
-    [DIFF_THREAD] = "thread",     [DIFF_TYPE] = "type",         [DIFF_CONTEXT] = "context",
-    [DIFF_CONTEXT + 1] = NULL,
-};
-
 static void print_views(struct json_writer *json, const struct diff_pair *pair,
                         const struct diff_row *row)
 {
@@ -64,25 +58,25 @@ static void print_frame(struct json_writer *json, const char *key, const struct 
 }
 
 static void print_row(struct json_writer *json, const struct diff_pair *pair,
-                      const struct diff_row *row, enum diff_by by)
+                      const struct diff_row *row, enum dimension by)
 {
     json_line(json);
     json_object(json, NULL);
     print_views(json, pair, row);
-    if (by == DIFF_CALLSITE) {
+    if (by == DIMENSION_CALLSITE) {
         const struct profile_callsite *callsites = row->profile->callsites;
         json_array(json, "frames");
         for (uint32_t at = row->callsite; at != PROFILE_NONE; at = callsites[at].parent)
             print_frame(json, NULL, row->profile, callsites[at].frame);
         json_end_array(json);
-    } else if (by == DIFF_FUNCTION) {
+    } else if (by == DIMENSION_FUNCTION) {
         print_frame(json, "function", row->profile, row->frame);
-    } else if (by == DIFF_MODULE) {
+    } else if (by == DIMENSION_MODULE) {
         uint32_t mapping = row->profile->frames[row->frame].mapping;
         json_string(json, "module",
                     mapping == PROFILE_NONE ? "" : row->profile->mappings[mapping].path);
     } else {
-        json_string(json, compare_by_names[by], row->label);
+        json_string(json, dimension_names[by], row->label);
         if (row->tid != 0)
             json_signed(json, "tid", row->tid);
     }
@@ -169,7 +163,7 @@ void compare_print_json(const struct diff *diff, const struct compare_source sou
     struct json_writer json = json_begin(out);
     json_object(&json, NULL);
     json_unsigned(&json, "version", 1);
-    json_string(&json, "by", compare_by_names[options->diff.by]);
+    json_string(&json, "by", dimension_names[options->diff.by]);
     json_string(&json, "view", export_view_info[options->view].name);
     json_string(&json, "filter", sources[1].profile->filter);
     json_array(&json, "heaps");

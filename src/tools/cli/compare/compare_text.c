@@ -30,29 +30,30 @@ static void print_module(const struct page *page, const struct diff_row *row)
     const struct profile_frame *frame = &row->profile->frames[row->frame];
     const char *path =
         frame->mapping == PROFILE_NONE ? "" : row->profile->mappings[frame->mapping].path;
-    format_print(page->out, *path == '\0' ? "unknown code" : base_name(path), FORMAT_WORD_WIDTH);
+    format_print(page->out,
+                 *path == '\0' ? dimension_words[DIMENSION_MODULE].nothing : base_name(path),
+                 FORMAT_WORD_WIDTH);
 }
 
 static void print_name(const struct page *page, const struct diff_row *row)
 {
-    static const char *const nothing[] = {
-        [DIFF_THREAD] = "[no name]", [DIFF_TYPE] = "[no type]", [DIFF_CONTEXT] = "[no context]"};
-    enum diff_by by = page->options->diff.by;
-    if (by == DIFF_CALLSITE) {
+    enum dimension by = page->options->diff.by;
+    if (by == DIMENSION_CALLSITE) {
         compare_print_row(page->options->shown, page->pair, row, page->view, page->options->stacks,
                           FIGURES_COLUMNS, page->out);
         return;
-    } else if (by == DIFF_FUNCTION) {
+    } else if (by == DIMENSION_FUNCTION) {
         const struct stack_format format =
             compare_stacks_format(page->options->shown, row->profile, FIGURES_COLUMNS);
         stack_format_print_frame(&format, row->frame, format.columns, format.lines, true,
                                  page->out);
-    } else if (by == DIFF_MODULE) {
+    } else if (by == DIMENSION_MODULE) {
         print_module(page, row);
     } else {
         if (row->tid != 0)
             fprintf(page->out, "%d ", row->tid);
-        format_print(page->out, *row->label != '\0' ? row->label : nothing[by], FORMAT_LINE_WIDTH);
+        format_print(page->out, *row->label != '\0' ? row->label : dimension_words[by].nothing,
+                     FORMAT_LINE_WIDTH);
     }
     fputc('\n', page->out);
 }
@@ -88,12 +89,6 @@ static bool is_shown(const struct page *page, const struct diff_row *row)
 static void print_table(const struct page *page, const struct diff_row **rows, size_t count,
                         bool grown)
 {
-    static const char *const what[] = {[DIFF_CALLSITE] = "function < its callers",
-                                       [DIFF_FUNCTION] = "function and all it calls",
-                                       [DIFF_MODULE] = "module and all it calls",
-                                       [DIFF_THREAD] = "thread",
-                                       [DIFF_TYPE] = "type",
-                                       [DIFF_CONTEXT] = "context"};
     enum export_view view = page->view;
     bool counts = export_view_counts_calls(view);
     size_t shown = 0, all = 0, top = page->options->top;
@@ -108,7 +103,7 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
             format_print_title(page->out, title, page->options->colours);
             fprintf(page->out, "%11s   %-21s %11s %10s %10s  %s\n", counts ? "count" : "bytes",
                     "95 %", counts ? "bytes" : "count", "before", "after",
-                    what[page->options->diff.by]);
+                    dimension_words[page->options->diff.by].head);
         }
         if (top != 0 && all > top)
             continue;
@@ -274,11 +269,11 @@ static void print_pair(const struct page *page, const struct compare_source sour
     print_table(page, rows, count, false);
     if (!differs(page->pair))
         print_no_difference(page);
-    else if (page->options->diff.by == DIFF_THREAD && page->view == EXPORT_MAX)
+    else if (page->options->diff.by == DIMENSION_THREAD && page->view == EXPORT_MAX)
         fputs("\nthe peaks of threads are unknown: choose another --view\n", page->out);
     else if (shown == 0)
         fprintf(page->out, "\nno difference in %s by %s\n", export_view_info[page->view].title,
-                compare_by_names[page->options->diff.by]);
+                dimension_names[page->options->diff.by]);
     print_legend(page, shown > 0);
     free(rows);
 }
@@ -319,7 +314,7 @@ static enum export_view view_of(const struct diff_pair *pair, const struct compa
 {
     if (options->view != EXPORT_VIEWS)
         return options->view;
-    if (options->diff.by == DIFF_THREAD || diff_is_unknown(pair, EXPORT_MAX))
+    if (options->diff.by == DIMENSION_THREAD || diff_is_unknown(pair, EXPORT_MAX))
         return EXPORT_SPACE;
     bool is_any_held = is_held(options->shown, 0, pair->before, pair->before_count) ||
                        is_held(options->shown, 1, pair->after, pair->after_count);

@@ -216,7 +216,7 @@ static void take_pair(struct leaks *leaks, struct numbering *numbering,
 void leaks_make(struct compare_source *before, struct compare_source *after,
                 const struct leaks_options *options, struct leaks *leaks)
 {
-    struct diff_options by = {.by = DIFF_CALLSITE,
+    struct diff_options by = {.by = DIMENSION_CALLSITE,
                               .lines = options->lines,
                               .pairing = options->pairing,
                               .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,

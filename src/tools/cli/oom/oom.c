@@ -32,7 +32,7 @@ static struct diff *oom_compare(const struct oom_death *death, const struct oom_
     const struct diff_side late = {death->profile, &last, 1};
     const struct folding *folding = death->stacks.all_frames ? NULL : &death->stacks.foldings[1];
     const struct diff_options options = {
-        .by = DIFF_CALLSITE,
+        .by = DIMENSION_CALLSITE,
         .pairing = DIFF_PAIR_PIDS,
         .views = 1U << EXPORT_SPACE | 1U << EXPORT_OBJECTS,
         .as_shown = true,

@@ -84,7 +84,7 @@ static const struct option_entry options[] = {
     VIEW_OPTION(struct request, report.view),
     OPTION_ENTRY("top", 0, OPTION_NUMBER, struct request, report.top),
     DUMP_CHOICE_OPTIONS(struct request, report.choice),
-    OPTION_ENTRY_CALL("by", 0, struct request, report.by, take_groups),
+    OPTION_ENTRY_CALL("by", 0, struct request, report.groups, take_groups),
     OPTION_ENTRY("cumulative", 0, OPTION_SET, struct request, report.cumulative),
     OPTION_ENTRY("tree", 0, OPTION_SET, struct request, report.tree),
     OPTION_ENTRY("addresses", 0, OPTION_SET, struct request, report.addresses),

@@ -32,40 +32,37 @@ int report_check_size(const struct profile *profile, const struct report_options
 
 /* --- groups --- */
 
-const char *report_group_key_name(enum grouping_key key)
+const char *report_group_key_name(enum dimension key)
 {
-    static const char *const names[] = {
-        [GROUPING_NONE] = "",
-        [GROUPING_TYPE] = "type",
-        [GROUPING_CONTEXT] = "context",
-        [GROUPING_BACKTRACE] = "backtrace",
-    };
-    return names[key];
+    return key == DIMENSION_CALLSITE ? "backtrace" : dimension_names[key];
 }
 
-static enum grouping_key parse_key(const char *text, size_t length)
+static enum dimension parse_key(const char *text, size_t length)
 {
-    for (enum grouping_key key = GROUPING_TYPE; key <= GROUPING_BACKTRACE; key++) {
-        const char *name = report_group_key_name(key);
+    static const enum dimension keys[] = {DIMENSION_TYPE, DIMENSION_CONTEXT, DIMENSION_CALLSITE};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const char *name = report_group_key_name(keys[i]);
         if (strlen(name) == length && strncmp(name, text, length) == 0)
-            return key;
+            return keys[i];
     }
-    return GROUPING_NONE;
+    return DIMENSIONS;
 }
 
-bool report_parse_groups(const char *text, enum grouping_key by[2])
+bool report_parse_groups(const char *text, struct report_groups *groups)
 {
     size_t length = strcspn(text, ",");
+    enum dimension *by = groups->by;
+    groups->depth = text[length] == ',' ? 2 : 1;
     by[0] = parse_key(text, length);
-    by[1] = GROUPING_NONE;
-    if (text[length] == ',')
+    by[1] = DIMENSIONS;
+    if (groups->depth == 2)
         by[1] = parse_key(text + length + 1, strlen(text + length + 1));
     /* Backtraces alone would be the ordinary report. */
-    return by[0] != GROUPING_NONE && by[0] != by[1] &&
-           (text[length] == ',' ? by[1] != GROUPING_NONE : by[0] != GROUPING_BACKTRACE);
+    return by[0] != DIMENSIONS && by[0] != by[1] &&
+           (groups->depth == 2 ? by[1] != DIMENSIONS : by[0] != DIMENSION_CALLSITE);
 }
 
-size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
+size_t *report_rank_rows(const struct sums_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count)
 {
     struct ranked *ranked = xcalloc(count + 1, sizeof(*ranked));

@@ -7,8 +7,14 @@
 #include <stdio.h>
 
 #include "profile/compare/estimates.h"
-#include "profile/grouping.h"
+#include "profile/sums.h"
 #include "tools/cli/options/profile_options.h"
+
+/* The dimensions of --by: one, or the second within each row of the first; 0: none. */
+struct report_groups {
+    enum dimension by[2];
+    size_t depth;
+};
 
 struct report_options {
     enum export_view view;
@@ -24,9 +30,9 @@ struct report_options {
     bool all_frames; /* show frames of allocators, runtimes and standard libraries, too */
     bool rss;        /* explain the process's memory instead of printing tables */
     bool colours;
-    size_t columns;          /* of a line of text; 0: unlimited */
-    bool simple_names;       /* show names without parameters even if the profile has them */
-    enum grouping_key by[2]; /* by[0] GROUPING_NONE: the ordinary report */
+    size_t columns;    /* of a line of text; 0: unlimited */
+    bool simple_names; /* show names without parameters even if the profile has them */
+    struct report_groups groups;
 };
 
 /* Check that the profile is small enough for a report. `whole_stacks`: each stack counts by itself;
@@ -47,13 +53,13 @@ void report_print_unprofiled(const struct profile *profile, FILE *out);
 /* --- shared by both --- */
 
 /* Return "type", "context", or "backtrace". */
-const char *report_group_key_name(enum grouping_key key);
+const char *report_group_key_name(enum dimension key);
 
 /* Parse "type", "type,backtrace" and the like. Return false if `text` is not one of them. */
-bool report_parse_groups(const char *text, enum grouping_key by[2]);
+bool report_parse_groups(const char *text, struct report_groups *groups);
 
 /* Return the indexes of the rows that are not empty, by rank; malloc'd. */
-size_t *report_rank_rows(const struct grouping_row *rows, size_t count, enum export_view view,
+size_t *report_rank_rows(const struct sums_row *rows, size_t count, enum export_view view,
                          size_t *ranked_count);
 
 /* Return the pid of a stream's process; 0: unknown. */

@@ -258,29 +258,30 @@ static void print_threads(struct json_writer *json, const struct printing *print
                           const struct profile_heap *heap, const struct profile_dump *dump)
 {
     const struct profile *profile = printing->stacks.profile;
-    struct rollup *rollup = xmalloc_made(rollup_new(NULL, dump, ROLLUP_THREAD));
+    const enum dimension by = DIMENSION_THREAD;
+    struct sums *sums = xmalloc_made(sums_by_parts(dump, &by, 1, NULL));
     int32_t pid = profile->processes[heap->process].pid;
     json_array(json, "threads");
-    for (size_t i = 0; i < rollup->row_count; i++) {
-        const struct rollup_row *row = &rollup->rows[i];
+    for (size_t i = 0; i < sums->row_count; i++) {
+        const struct sums_row *row = &sums->rows[i];
         json_object(json, NULL);
         json_signed(json, "tid", row->tid);
         json_string(json, "name", profile_thread_name(profile, pid, row->tid));
-        print_figures(json, printing->options->compact, &row->self, heap, dump, false, false);
+        print_figures(json, printing->options->compact, &row->values, heap, dump, false, false);
         json_end_object(json);
     }
     json_end_array(json);
-    rollup_free(rollup);
+    sums_free(sums);
 }
 
 /* Begin the object of a group, which the caller ends. */
 static void print_group(struct json_writer *json, struct printing *printing,
                         const struct profile_heap *heap, const struct profile_dump *dump,
-                        const struct grouping_row *row, enum grouping_key key)
+                        const struct sums_row *row, enum dimension key)
 {
     json_line(json);
     json_object(json, NULL);
-    if (key == GROUPING_BACKTRACE)
+    if (key == DIMENSION_CALLSITE)
         json_stacks_print(&printing->stacks, json, row->callsite);
     else
         json_string(json, report_group_key_name(key), row->label);
@@ -289,17 +290,17 @@ static void print_group(struct json_writer *json, struct printing *printing,
 
 static void print_groups(struct json_writer *json, struct printing *printing,
                          const struct profile_heap *heap, const struct profile_dump *dump,
-                         const enum grouping_key by[2])
+                         const struct report_groups *groups)
 {
-    struct grouping *grouping = xmalloc_made(grouping_new(dump, by[0], by[1], NULL));
+    struct sums *sums = xmalloc_made(sums_by_parts(dump, groups->by, groups->depth, NULL));
     json_array(json, "groups");
-    for (size_t i = 0; i < grouping->outer_count; i++) {
-        const struct grouping_row *outer = &grouping->outer[i];
-        print_group(json, printing, heap, dump, outer, by[0]);
+    for (size_t i = 0; i < sums->row_count; i++) {
+        const struct sums_row *outer = &sums->rows[i];
+        print_group(json, printing, heap, dump, outer, groups->by[0]);
         if (outer->count > 0)
             json_array(json, "groups");
         for (size_t j = 0; j < outer->count; j++) {
-            print_group(json, printing, heap, dump, &grouping->inner[outer->first + j], by[1]);
+            print_group(json, printing, heap, dump, &sums->inner[outer->first + j], groups->by[1]);
             json_end_object(json);
         }
         if (outer->count > 0)
@@ -307,7 +308,7 @@ static void print_groups(struct json_writer *json, struct printing *printing,
         json_end_object(json);
     }
     json_end_array(json);
-    grouping_free(grouping);
+    sums_free(sums);
 }
 
 static void print_lost(struct json_writer *json, const struct trace_heap_dump *status)
@@ -566,8 +567,8 @@ static void print_heap(struct json_writer *json, struct printing *printing,
         json_end_object(json);
     }
     print_threads(json, printing, heap, dump);
-    if (options->by[0] != GROUPING_NONE)
-        print_groups(json, printing, heap, dump, options->by);
+    if (options->groups.depth > 0)
+        print_groups(json, printing, heap, dump, &options->groups);
     print_callsites(json, printing, heap, dump);
     json_end_object(json);
 }

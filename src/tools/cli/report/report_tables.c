@@ -388,128 +388,117 @@ void printer_temporary(const struct printer *printer)
     free_lines(&lines);
 }
 
-/* --- by thread or function --- */
+/* --- sums --- */
 
-static struct profile_estimate figure_of_row(const struct rollup_row *row, enum rollup_key key,
-                                             enum export_view view)
-{
-    return estimate_of_view(key == ROLLUP_THREAD ? &row->self : &row->cumulative, view);
-}
+/* A table of sums: rows of the first dimension, each followed by its own rows of the second. */
+struct sums_table {
+    const struct printer *printer;
+    const struct sums *sums;
+    const enum dimension *by;
+    double total;
+};
 
-static void print_rollup_row(const struct printer *printer, enum rollup_key key,
-                             const struct rollup_row *row, double total)
+static void print_sums_row(const struct printer *printer, enum dimension by,
+                           const struct sums_row *row)
 {
-    enum export_view view = printer->options->view;
-    struct profile_estimate figure = figure_of_row(row, key, view);
-    printer_figures(printer, &figure, total, view);
-    if (key == ROLLUP_THREAD) {
-        int32_t pid = printer->profile->processes[printer->heap->process].pid;
+    int32_t pid = printer->profile->processes[printer->heap->process].pid;
+    switch (by) {
+    case DIMENSION_CALLSITE:
+        print_callsite(printer, row->callsite);
+        return;
+    case DIMENSION_FUNCTION:
+        printer_frame(printer, row->frame, 0);
+        break;
+    case DIMENSION_THREAD:
         fprintf(printer->out, "%d ", row->tid);
         format_print(printer->out, profile_thread_name(printer->profile, pid, row->tid),
                      FORMAT_WORD_WIDTH);
-    } else {
-        printer_frame(printer, row->frame, 0);
+        break;
+    default:
+        format_print(printer->out, *row->label != '\0' ? row->label : dimension_words[by].nothing,
+                     FORMAT_LINE_WIDTH);
     }
     fputc('\n', printer->out);
 }
 
-/* Rank the rows that are not folded. Return their number, and the number of folded ones. */
-static size_t rank_rollup(const struct printer *printer, const struct rollup *rollup,
-                          enum rollup_key key, struct ranked *lines, size_t *folded)
+/* Remove folded functions from ranked rows. Return how many are left. */
+static size_t drop_folded(const struct printer *printer, const struct sums_row *rows, size_t *order,
+                          size_t count)
 {
-    size_t count = 0;
-    *folded = 0;
-    for (size_t i = 0; i < rollup->row_count; i++) {
-        const struct rollup_row *row = &rollup->rows[i];
-        struct profile_estimate figure = figure_of_row(row, key, printer->options->view);
-        double rank = estimate_rank(&figure, printer->options->view);
-        if (rank < 0.5)
-            continue;
-        if (key != ROLLUP_THREAD && folding_of(printer->stacks.folding, row->frame) != NULL)
-            ++*folded;
-        else
-            lines[count++] = (struct ranked){i, rank};
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t frame = rows[order[i]].frame;
+        if (frame == PROFILE_NONE || folding_of(printer->stacks.folding, frame) == NULL)
+            order[kept++] = order[i];
     }
-    ranked_sort(lines, count);
-    return count;
+    return kept;
 }
 
-void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title)
+/* Print the rows of one level; `outer`: the row that they are of, NULL: the first level. */
+static void print_sums_rows(const struct sums_table *table, const struct sums_row *outer,
+                            size_t top)
 {
+    const struct printer *printer = table->printer;
+    const struct sums *sums = table->sums;
     enum export_view view = printer->options->view;
-    struct rollup *rollup = xmalloc_made(rollup_new(printer->tables, printer->dump, key));
-    struct ranked *lines = xcalloc(rollup->row_count + 1, sizeof(*lines));
-    size_t folded, count = rank_rollup(printer, rollup, key, lines, &folded);
-    struct profile_estimate total = estimate_of_dump(printer->dump, view);
-    size_t top = printer->options->top;
-    printer_title(printer, title);
-    if (count > 0)
-        printer_columns(printer, view,
-                        key == ROLLUP_THREAD ? "thread" : "function and all it calls");
-    else if (key == ROLLUP_THREAD && view == EXPORT_MAX)
-        fputs("  the peaks of threads are unknown: choose another --view\n", printer->out);
-    else
-        fputs("  nothing\n", printer->out);
-    for (size_t i = 0; i < count && (top == 0 || i < top); i++)
-        print_rollup_row(printer, key, &rollup->rows[lines[i].index], estimate_rank(&total, view));
-    if (top != 0 && count > top)
-        fprintf(printer->out, "%10s        (%s more; --top 0 shows all)\n", "...",
-                format_count((double)(count - top)).bytes);
-    if (folded > 0)
-        fprintf(printer->out,
-                "%10s        (%s functions of libraries and allocators; --frames all shows them)\n",
-                "...", format_count((double)folded).bytes);
-    free(lines);
-    rollup_free(rollup);
-}
-
-/* --- by type and context --- */
-
-static const char *title_of_groups(enum grouping_key key)
-{
-    return key == GROUPING_TYPE      ? "By type"
-           : key == GROUPING_CONTEXT ? "By context"
-                                     : "By callsite";
-}
-
-static void print_group(const struct printer *printer, const struct grouping_row *row,
-                        enum grouping_key key, double total, const char *indent)
-{
-    enum export_view view = printer->options->view;
-    struct profile_estimate figure = estimate_of_view(&row->values, view);
-    printer_figures(printer, &figure, total, view);
-    fputs(indent, printer->out);
-    if (key == GROUPING_BACKTRACE) {
-        print_callsite(printer, row->callsite);
-        return;
-    }
-    if (row->label[0] == '\0')
-        fputs(key == GROUPING_TYPE ? "[no type]" : "[no context]", printer->out);
-    format_print(printer->out, row->label, FORMAT_LINE_WIDTH);
-    fputc('\n', printer->out);
-}
-
-/* Print the rows of one level, each followed by its own rows of the next level. */
-static void print_group_rows(const struct printer *printer, const struct grouping *grouping,
-                             const struct grouping_row *outer, double total, size_t top)
-{
-    const struct grouping_row *rows =
-        outer == NULL ? grouping->outer : grouping->inner + outer->first;
-    size_t count = 0, rows_count = outer == NULL ? grouping->outer_count : outer->count;
-    size_t *order = report_rank_rows(rows, rows_count, printer->options->view, &count);
-    enum grouping_key key = printer->options->by[outer != NULL];
+    enum dimension by = table->by[outer != NULL];
+    const struct sums_row *rows = outer == NULL ? sums->rows : sums->inner + outer->first;
+    size_t all = 0;
+    size_t *order =
+        report_rank_rows(rows, outer == NULL ? sums->row_count : outer->count, view, &all);
+    size_t count = drop_folded(printer, rows, order, all);
     if (count == 0 && outer == NULL)
-        fputs("  nothing\n", printer->out);
+        fputs(by == DIMENSION_THREAD && view == EXPORT_MAX
+                  ? "  the peaks of threads are unknown: choose another --view\n"
+                  : "  nothing\n",
+              printer->out);
+    else if (outer == NULL)
+        printer_columns(printer, view,
+                        by == DIMENSION_CALLSITE ? report_group_key_name(by)
+                                                 : dimension_words[by].head);
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
-        const struct grouping_row *row = &rows[order[i]];
-        print_group(printer, row, key, total, outer != NULL ? "  " : "");
-        if (row->count > 0 && outer == NULL)
-            print_group_rows(printer, grouping, row, total, top == 0 ? 0 : PRINTER_SECTION_LINES);
+        const struct sums_row *row = &rows[order[i]];
+        const struct profile_estimate figure = estimate_of_view(&row->values, view);
+        printer_figures(printer, &figure, table->total, view);
+        fputs(outer != NULL ? "  " : "", printer->out);
+        print_sums_row(printer, by, row);
+        if (outer == NULL && row->count > 0)
+            print_sums_rows(table, row, top == 0 ? 0 : PRINTER_SECTION_LINES);
     }
     if (top != 0 && count > top)
         fprintf(printer->out, "%10s        %*s(%s more; --top 0 shows all)\n", "...",
                 outer != NULL ? 2 : 0, "", format_count((double)(count - top)).bytes);
+    if (count < all)
+        fprintf(printer->out,
+                "%10s        (%s functions of libraries and allocators; --frames all shows them)\n",
+                "...", format_count((double)(all - count)).bytes);
     free(order);
+}
+
+static void print_sums(const struct printer *printer, const struct sums *sums,
+                       const enum dimension *by, const char *title)
+{
+    const struct profile_estimate total = estimate_of_dump(printer->dump, printer->options->view);
+    const struct sums_table table = {printer, sums, by,
+                                     estimate_rank(&total, printer->options->view)};
+    printer_title(printer, title);
+    print_sums_rows(&table, NULL, printer->options->top);
+}
+
+void printer_functions(const struct printer *printer)
+{
+    const enum dimension by = DIMENSION_FUNCTION;
+    struct sums *sums = xmalloc_made(sums_by_function(printer->tables, printer->dump));
+    print_sums(printer, sums, &by, printer_view_title(printer->options->view));
+    sums_free(sums);
+}
+
+void printer_threads(const struct printer *printer)
+{
+    const enum dimension by = DIMENSION_THREAD;
+    struct sums *sums = xmalloc_made(sums_by_parts(printer->dump, &by, 1, NULL));
+    print_sums(printer, sums, &by, "By thread");
+    sums_free(sums);
 }
 
 /* Return, by callsite of the dump, the one with most among those that are printed alike; malloc'd.
@@ -535,19 +524,18 @@ static uint32_t *callsites_alike(const struct printer *printer)
 
 void printer_groups(const struct printer *printer)
 {
-    const enum grouping_key *by = printer->options->by;
+    const struct report_groups *groups = &printer->options->groups;
+    const enum dimension by = groups->by[0];
     uint32_t *alike = callsites_alike(printer);
-    struct grouping *grouping = xmalloc_made(grouping_new(printer->dump, by[0], by[1], alike));
+    struct sums *sums =
+        xmalloc_made(sums_by_parts(printer->dump, groups->by, groups->depth, alike));
     free(alike);
-    struct profile_estimate total = estimate_of_dump(printer->dump, printer->options->view);
-    printer_title(printer, title_of_groups(by[0]));
-    printer_columns(printer, printer->options->view, report_group_key_name(by[0]));
-    print_group_rows(printer, grouping, NULL, estimate_rank(&total, printer->options->view),
-                     printer->options->top);
-    if (grouping->outer_count == 1 && grouping->outer[0].label != NULL &&
-        grouping->outer[0].label[0] == '\0' && by[0] != GROUPING_BACKTRACE)
+    char title[32];
+    snprintf(title, sizeof(title), "By %s", dimension_names[by]);
+    print_sums(printer, sums, groups->by, title);
+    if (sums->row_count == 1 && sums->rows[0].label != NULL && *sums->rows[0].label == '\0')
         fprintf(printer->out,
                 "  the program does not report %ss; docs/heaps.md explains how it can\n",
-                report_group_key_name(by[0]));
-    grouping_free(grouping);
+                dimension_names[by]);
+    sums_free(sums);
 }

@@ -16,7 +16,7 @@
 
 struct printer {
     const struct profile *profile;
-    struct rollup_tables *tables;   /* shared by all heaps */
+    struct sums_tables *tables;     /* shared by all heaps */
     struct unwind_gap_finder *gaps; /* shared by all heaps */
     const struct report_options *options;
     const struct profile_heap *heap;
@@ -51,7 +51,8 @@ void printer_callsites(const struct printer *printer, enum export_view view, siz
 /* Choose the columns of tables by the width of the output. folding NULL: fold nothing. */
 void printer_set_format(struct printer *printer, const struct folding *folding);
 void printer_temporary(const struct printer *printer);
-void printer_rollup(const struct printer *printer, enum rollup_key key, const char *title);
+void printer_functions(const struct printer *printer);
+void printer_threads(const struct printer *printer);
 void printer_groups(const struct printer *printer);
 
 /* Print the tree of callers and callees (report_tree.c). */

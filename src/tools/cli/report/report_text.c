@@ -370,7 +370,7 @@ static void print_summary(const struct printer *printer, bool has_process)
         .simple_names = printer->stacks.simple,
         .has_process = has_process,
     };
-    subject.of_frames = rollup_functions(printer->tables, &subject.function_count);
+    subject.of_frames = sums_functions(printer->tables, &subject.function_count);
     if (subject.of_frames == NULL)
         xmalloc_fail(0);
     FILE *page = wrap_begin(&wrap, printer->out, printer->options->columns);
@@ -433,12 +433,12 @@ static void print_body(const struct printer *printer)
     if (options->tree)
         printer_tree(printer);
     if (options->cumulative)
-        printer_rollup(printer, ROLLUP_FUNCTION, printer_view_title(options->view));
+        printer_functions(printer);
     if (options->thread)
-        printer_rollup(printer, ROLLUP_THREAD, "By thread");
-    if (options->by[0] != GROUPING_NONE)
+        printer_threads(printer);
+    if (options->groups.depth > 0)
         printer_groups(printer);
-    if (options->tree || options->cumulative || options->thread || options->by[0] != GROUPING_NONE)
+    if (options->tree || options->cumulative || options->thread || options->groups.depth > 0)
         return;
     printer_callsites(printer, options->view, options->top, printer_view_title(options->view),
                       true);
@@ -578,7 +578,7 @@ int report_print_text(const struct profile *profile, const struct report_options
     const struct report_options *options = &chosen;
     struct report_sections sections = {0};
     struct folding folding = {0};
-    struct rollup_tables tables = {.profile = profile};
+    struct sums_tables tables = {.profile = profile};
     struct unwind_gap_finder gaps = {0};
     struct report_unseen unseen;
     xmalloc_code(folding_make(&folding, profile));
@@ -613,7 +613,7 @@ int report_print_text(const struct profile *profile, const struct report_options
     report_sections_clear(&sections);
     report_unseen_clear(&unseen);
     folding_clear(&folding);
-    rollup_tables_clear(&tables);
+    sums_tables_clear(&tables);
     unwind_gap_finder_clear(&gaps);
     return 0;
 }

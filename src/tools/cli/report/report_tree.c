@@ -30,7 +30,7 @@ static const struct marks ascii = {"|- ", "`- ", "|  ", "   "};
 
 struct tree_printer {
     const struct printer *printer;
-    const struct rollup_tree *tree;
+    const struct sums_tree *tree;
     const struct marks *marks;
     double total;
     char prefix[INDENTED_MAX * MARK_BYTES + 1];
@@ -170,8 +170,8 @@ static void print_level(struct tree_printer *at, uint32_t first, unsigned branch
 void printer_tree(const struct printer *printer)
 {
     enum export_view view = printer->options->view;
-    struct rollup_tree *tree =
-        xmalloc_made(rollup_tree_new(printer->tables, printer->dump, !printer->options->addresses));
+    struct sums_tree *tree =
+        xmalloc_made(sums_tree_new(printer->tables, printer->dump, !printer->options->addresses));
     struct profile_estimate total = estimate_of_dump(printer->dump, view);
     struct tree_printer at = {
         .printer = printer,
@@ -182,5 +182,5 @@ void printer_tree(const struct printer *printer)
     printer_title(printer, printer_view_title(view));
     printer_columns(printer, view, "function, below its caller");
     print_level(&at, tree->first_root, 0);
-    rollup_tree_free(tree);
+    sums_tree_free(tree);
 }

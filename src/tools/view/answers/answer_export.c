@@ -124,7 +124,7 @@ static int write_pprof_of_difference(const struct side *base, const struct side 
 {
     const struct diff_side before = {base->profile, &base->dump, 1},
                            after = {at->profile, &at->dump, 1};
-    const struct diff_options options = {.by = DIFF_CALLSITE, .lines = true};
+    const struct diff_options options = {.by = DIMENSION_CALLSITE, .lines = true};
     int fd = open_pprof(error);
     if (fd < 0)
         return fd;

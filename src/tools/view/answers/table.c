@@ -153,8 +153,9 @@ static void add_change(struct table *table, const struct diff_row *changed, enum
 
 static int by_label(struct parts *at, struct view_profiles *profiles, struct error *error)
 {
-    static const enum diff_by by[] = {
-        [VIEW_THREAD] = DIFF_THREAD, [VIEW_TYPE] = DIFF_TYPE, [VIEW_CONTEXT] = DIFF_CONTEXT};
+    static const enum dimension by[] = {[VIEW_THREAD] = DIMENSION_THREAD,
+                                        [VIEW_TYPE] = DIMENSION_TYPE,
+                                        [VIEW_CONTEXT] = DIMENSION_CONTEXT};
     const struct diff_options options = {.by = by[at->key], .views = 1u << at->selection->view};
     struct view_selection some;
     int code = view_selection_restrict(&some, profiles, at->selection, NULL, error);

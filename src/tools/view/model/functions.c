@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers functions by name and module, and matches them against patterns. */
+/* Lists and names functions, and matches them against patterns. */
 #include "tools/view/model/functions.h"
 
 #include <errno.h>
@@ -16,40 +16,15 @@ static const char *path_of(const struct profile *profile, const struct profile_f
     return frame->mapping == PROFILE_NONE ? "" : profile->mappings[frame->mapping].path;
 }
 
-static uint64_t number_text(struct functions *functions, const char *text)
-{
-    bool added;
-    return xmalloc_id(intern_bytes(&functions->texts, text, strlen(text), &added));
-}
-
-/* Return the number of a frame's function. */
-static uint32_t function_of(struct functions *functions, const struct profile *profile,
-                            uint32_t index)
-{
-    const struct profile_frame *frame = &profile->frames[index];
-    const char *module = path_of(profile, frame);
-    bool added, is_named = *frame->name != '\0';
-    /* Many functions have one name, as "<module>", in a mapping of them all. */
-    const char *file = interpreter_frames_has(profile, frame) ? frame->source_file : "";
-    uint64_t key[] = {
-        number_text(functions, module),
-        is_named ? number_text(functions, frame->name) : 0,
-        is_named ? 0 : frame->function_start,
-        number_text(functions, file),
-    };
-    uint64_t id = xmalloc_id(intern_bytes(&functions->ids, key, sizeof(key), &added));
-    const struct function one = {.profile = profile, .frame = index};
-    if (added)
-        XARRAY_ADD(&functions->items, &functions->count, &functions->capacity, one);
-    return (uint32_t)(id - 1);
-}
-
 void functions_add(struct functions *functions, const struct profile *profile, uint32_t *of_frames)
 {
     bool *are_used = xmalloc_made(profile_frames_on_stacks(profile));
-    for (size_t i = 0; i < profile->frame_count; i++)
-        if (are_used[i])
-            of_frames[i] = function_of(functions, profile, (uint32_t)i);
+    xmalloc_code(function_numbers_add(&functions->numbers, profile, are_used, of_frames));
+    for (size_t i = 0; i < profile->frame_count; i++) {
+        const struct function one = {.profile = profile, .frame = (uint32_t)i};
+        if (are_used[i] && of_frames[i] == functions->count)
+            XARRAY_ADD(&functions->items, &functions->count, &functions->capacity, one);
+    }
     free(are_used);
 }
 
@@ -57,8 +32,7 @@ void functions_free(struct functions *functions)
 {
     for (size_t i = 0; i < functions->count; i++)
         free(functions->items[i].short_name);
-    intern_free(&functions->texts);
-    intern_free(&functions->ids);
+    function_numbers_free(&functions->numbers);
     free(functions->items);
     *functions = (struct functions){0};
 }

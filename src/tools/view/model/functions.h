@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers the functions of all loaded profiles: frames of one name in one module are one function,
- * in whichever profile they are, so that stacks of several profiles can be compared. A frame
- * without a name is identified by its address and module. Interpreted functions are told apart by
- * their files, too.
+ * The functions of all loaded profiles, numbered as one list (profile/function_numbers.h), so that
+ * stacks of several profiles can be compared.
  */
 #ifndef HEAPPROFD_VIEW_FUNCTIONS_H
 #define HEAPPROFD_VIEW_FUNCTIONS_H
@@ -11,9 +9,9 @@
 #include <stdint.h>
 
 #include "profile/filter.h"
+#include "profile/function_numbers.h"
 #include "profile/profile.h"
 #include "profile/view.h"
-#include "trace/intern.h"
 #include "util/error.h"
 
 struct function {
@@ -26,7 +24,7 @@ struct function {
 struct functions {
     struct function *items;
     size_t count, capacity;
-    struct intern_table texts, ids;
+    struct function_numbers numbers;
 };
 
 /* Number the frames of a profile's stacks: set of_frames[i] for each such frame i. Others have no

@@ -252,7 +252,7 @@ static void add_difference(struct collector *collector)
     };
     const struct diff_side before = {selection->base.of->profile, &dumps[0], 1},
                            after = {selection->at.of->profile, &dumps[1], 1};
-    const struct diff_options options = {.by = DIFF_CALLSITE, .views = 1u << selection->view};
+    const struct diff_options options = {.by = DIMENSION_CALLSITE, .views = 1u << selection->view};
     struct diff *diff = xmalloc_made(diff_new(&before, &after, &options));
     if (diff->pair_count == 0)
         reserve_leaves(collector, 0);
