@@ -24,6 +24,10 @@ void compare_print_text(const struct diff *diff, const struct compare_source sou
 void compare_print_json(const struct diff *diff, const struct compare_source sources[2],
                         const struct compare_options *options, FILE *out);
 
+/* Print a row's change and its limits, under these names. What is unknown is null. */
+void compare_json_change(struct json_writer *json, const struct diff_pair *pair,
+                         enum export_view view, const struct diff_row *row,
+                         const char *const names[3]);
 /* Print "untold":[...]: the views that are missing from the file of either side. Their figures mean
  * nothing. */
 void compare_print_unknown(struct json_writer *json, const struct diff_pair *pair);

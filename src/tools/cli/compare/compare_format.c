@@ -7,7 +7,6 @@
 
 #include "profile/view.h"
 #include "tools/cli/options/profile_options.h"
-#include "tools/cli/report/row_stacks.h"
 #include "util/xmalloc.h"
 
 #define STACK_INDENT "              "
@@ -25,6 +24,23 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
     else
         return format_margin(change->value, change->interval.low, change->interval.high, counts);
     return text;
+}
+
+bool compare_print_change(const struct compare_columns *columns, const struct diff_pair *pair,
+                          const struct diff_row *row, FILE *out)
+{
+    bool counts = export_view_counts_calls(columns->view),
+         is_marked = !columns->is_amount && row->marks[columns->view];
+    const struct change *change = &row->changes[columns->view];
+    struct formatted value = {"?"}, margin = {""};
+    if (!diff_is_unknown(pair, columns->view)) {
+        value = columns->is_amount ? format_amount(change->value, counts)
+                                   : format_signed(change->value, counts);
+        margin = compare_margin(pair, change, counts);
+    }
+    fprintf(out, "%*s %c %-*s ", format_width(&value, columns->value_width), value.bytes,
+            is_marked ? '*' : ' ', format_width(&margin, columns->margin_width), margin.bytes);
+    return is_marked;
 }
 
 struct formatted compare_time_of(const struct profile_heap *heap, const struct profile_dump *dump)
@@ -131,72 +147,79 @@ struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
     };
 }
 
-/* The stacks of a row on the side that is printed: after a growth the later one. */
-struct shown_stacks {
-    const struct profile *profile;
-    struct row_stack *items; /* the rank is the change: above 0 if it goes the row's way */
-    size_t count;
-    struct row_lines lines;
-};
-
 static const struct profile *profile_of_side(const struct compare_stacks *stacks, int side)
 {
     return stacks->profiles[side] != NULL ? stacks->profiles[side] : stacks->profiles[1];
 }
 
-/* List the stacks to print, and add up the changes of lines over both sides. */
-static void list_stacks(const struct compare_stacks *stacks, const struct diff_pair *pair,
-                        const struct diff_row *row, enum export_view view, double direction,
-                        struct shown_stacks *shown)
+/* Return whether a row has grown, 1, or shrunk, -1. */
+static double direction_of(const struct diff_row *row, enum export_view view)
 {
-    const struct diff_stack *from = pair->stacks + row->stack_first;
-    shown->profile = profile_of_side(stacks, direction < 0 ? 0 : 1);
-    for (size_t i = 0; i < row->stack_count; i++) {
-        const struct profile *profile = profile_of_side(stacks, from[i].side);
-        uint32_t callsite = from[i].sample->callsite;
-        double value = export_view_value(from[i].sample, view);
-        double change = from[i].side == 0 ? -value : value;
-        bool may_show = profile == shown->profile;
-        row_lines_add(&shown->lines, compare_stacks_format(stacks, profile, 0).folding, profile,
-                      callsite, change, may_show ? value : -1);
-        if (!may_show)
-            continue;
-        if (shown->count == 0 || shown->items[shown->count - 1].callsite != callsite)
-            shown->items[shown->count++] = (struct row_stack){.callsite = callsite};
-        shown->items[shown->count - 1].rank += direction * change;
-    }
+    return row->changes[view].value < 0 ? -1 : 1;
 }
 
-/* Take out what changed the other way, and put the greatest change first. */
-static void keep_changed(struct shown_stacks *shown)
+/* Return by how much a stack's side changes its row. */
+static double change_of(const struct diff_stack *stack, enum export_view view)
 {
-    size_t count = 0, heaviest = 0;
-    for (size_t i = 0; i < shown->count; i++)
-        if (shown->items[i].rank > 0)
-            shown->items[count++] = shown->items[i];
-    shown->count = count;
-    for (size_t i = 1; i < count; i++)
-        heaviest = shown->items[i].rank > shown->items[heaviest].rank ? i : heaviest;
-    if (count > 0) {
-        struct row_stack first = shown->items[0];
-        shown->items[0] = shown->items[heaviest];
-        shown->items[heaviest] = first;
+    double value = export_view_value(stack->sample, view);
+    return stack->side == 0 ? -value : value;
+}
+
+struct compare_row_stacks compare_row_stacks_of(const struct compare_stacks *stacks,
+                                                const struct diff_pair *pair,
+                                                const struct diff_row *row, enum export_view view)
+{
+    const struct diff_stack *from = pair->stacks + row->stack_first;
+    const double direction = direction_of(row, view);
+    struct compare_row_stacks all = {
+        .profile = profile_of_side(stacks, direction < 0 ? 0 : 1),
+        .items = xcalloc(row->stack_count + 1, sizeof(*all.items)),
+    };
+    size_t used = 0, most = 0;
+    for (size_t i = 0; i < row->stack_count; i++) {
+        uint32_t callsite = from[i].sample->callsite;
+        if (profile_of_side(stacks, from[i].side) != all.profile)
+            continue;
+        if (used == 0 || all.items[used - 1].callsite != callsite)
+            all.items[used++] = (struct row_stack){.callsite = callsite};
+        all.items[used - 1].rank += direction * change_of(&from[i], view);
     }
+    for (size_t i = 0; i < used; i++)
+        if (all.items[i].rank > 0)
+            all.items[all.count++] = all.items[i];
+    for (size_t i = 1; i < all.count; i++)
+        most = all.items[i].rank > all.items[most].rank ? i : most;
+    const struct row_stack first = all.items[0];
+    all.items[0] = all.items[most];
+    all.items[most] = first;
+    return all;
+}
+
+/* Find the source line that changed most over both sides. Return how many lines there are, and set
+ * *callsite to a stack of that line, as row_lines_most(). */
+static uint32_t find_line(const struct compare_stacks *stacks, const struct diff_pair *pair,
+                          const struct diff_row *row, enum export_view view,
+                          const struct profile *shown, uint32_t *callsite)
+{
+    const struct diff_stack *from = pair->stacks + row->stack_first;
+    struct row_lines lines = {0};
+    for (size_t i = 0; i < row->stack_count; i++) {
+        const struct profile *profile = profile_of_side(stacks, from[i].side);
+        double change = change_of(&from[i], view);
+        row_lines_add(&lines, compare_stacks_format(stacks, profile, 0).folding, profile,
+                      from[i].sample->callsite, change, profile == shown ? fabs(change) : -1);
+    }
+    return row_lines_most(&lines, direction_of(row, view), callsite);
 }
 
 void compare_print_row(const struct compare_stacks *stacks, const struct diff_pair *pair,
                        const struct diff_row *row, enum export_view view, bool whole,
                        size_t figures, FILE *out)
 {
-    const double direction = row->changes[view].value < 0 ? -1 : 1;
     bool is_one = stacks->profiles[0] == NULL || stacks->profiles[0] == stacks->profiles[1];
-    struct shown_stacks shown = {.items = xcalloc(row->stack_count + 1, sizeof(*shown.items))};
     struct stack_format format = compare_stacks_format(stacks, row->profile, figures);
+    struct compare_row_stacks shown = compare_row_stacks_of(stacks, pair, row, view);
     uint32_t callsite = row->callsite;
-    if (row->stack_count > 0) {
-        list_stacks(stacks, pair, row, view, direction, &shown);
-        keep_changed(&shown);
-    }
     if (shown.count > 0) {
         format = compare_stacks_format(stacks, shown.profile, figures);
         callsite = shown.items[0].callsite;
@@ -209,7 +232,7 @@ void compare_print_row(const struct compare_stacks *stacks, const struct diff_pa
             uint32_t run_time =
                 row_stacks_run_time(format.folding, shown.profile, shown.items, shown.count);
             format.run_time_frame = run_time == PROFILE_NONE ? 0 : 1 + run_time;
-            format.own_lines = row_lines_most(&shown.lines, direction, &callsite);
+            format.own_lines = find_line(stacks, pair, row, view, shown.profile, &callsite);
         }
         stack_format_print_row(&format, callsite, out);
         fputc('\n', out);

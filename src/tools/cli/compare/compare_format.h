@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "profile/compare/diff.h"
+#include "tools/cli/report/row_stacks.h"
 #include "tools/print/format.h"
 #include "tools/print/stack_format.h"
 #include "tools/print/widened.h"
@@ -13,6 +14,16 @@
 /* Format the 95 % interval of a change as format_margin(), or "exact". */
 struct formatted compare_margin(const struct diff_pair *pair, const struct change *change,
                                 bool counts);
+
+/* The columns of a change, its mark and its margin. */
+struct compare_columns {
+    enum export_view view;
+    int value_width, margin_width;
+    bool is_amount; /* the change is from nothing: without a sign or a mark */
+};
+/* Print these columns of a row. Return whether its change is marked. */
+bool compare_print_change(const struct compare_columns *columns, const struct diff_pair *pair,
+                          const struct diff_row *row, FILE *out);
 
 /* Format the time of a dump since the start of its heap. */
 struct formatted compare_time_of(const struct profile_heap *heap, const struct profile_dump *dump);
@@ -42,6 +53,18 @@ void compare_stacks_clear(struct compare_stacks *stacks);
 /* Return the format for rows of a profile, after the given number of columns for figures. */
 struct stack_format compare_stacks_format(const struct compare_stacks *stacks,
                                           const struct profile *profile, size_t figures);
+/* The stacks of a row on the side that is printed: after a growth the later one. */
+struct compare_row_stacks {
+    const struct profile *profile;
+    /* Those that changed the row's way, by how much: the most changed is the first. */
+    struct row_stack *items;
+    size_t count;
+};
+/* Return the stacks of a row by callsite, whose pair lists them; the caller frees .items. */
+struct compare_row_stacks compare_row_stacks_of(const struct compare_stacks *stacks,
+                                                const struct diff_pair *pair,
+                                                const struct diff_row *row, enum export_view view);
+
 /* Print a row by callsite after `figures` columns, as a report does. If the pair lists stacks,
  * print the one that changed most in the view. With `whole`, print its frames below the row. */
 void compare_print_row(const struct compare_stacks *stacks, const struct diff_pair *pair,

@@ -9,9 +9,22 @@
 #include "util/json_writer.h"
 #include "util/xmalloc.h"
 
+void compare_json_change(struct json_writer *json, const struct diff_pair *pair,
+                         enum export_view view, const struct diff_row *row,
+                         const char *const names[3])
+{
+    const struct change *change = &row->changes[view];
+    bool is_unknown = diff_is_unknown(pair, view),
+         has_limits = !is_unknown && !change->uncertain && !change->partial;
+    json_number(json, names[0], is_unknown ? (double)NAN : change->value);
+    json_number(json, names[1], has_limits ? change->interval.low : (double)NAN);
+    json_number(json, names[2], has_limits ? change->interval.high : (double)NAN);
+}
+
 static void print_views(struct json_writer *json, const struct diff_pair *pair,
                         const struct diff_row *row)
 {
+    static const char *const names[] = {"change", "low95", "high95"};
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++) {
         const struct change *change = &row->changes[view];
         const struct profile_estimate *before = &row->before[diff_figure_of(view)];
@@ -22,9 +35,7 @@ static void print_views(struct json_writer *json, const struct diff_pair *pair,
         if (view == EXPORT_MAX && row->peak_is_unknown)
             continue;
         json_object(json, export_view_info[view].name);
-        json_number(json, "change", is_unknown ? (double)NAN : change->value);
-        json_number(json, "low95", has_limits ? change->interval.low : (double)NAN);
-        json_number(json, "high95", has_limits ? change->interval.high : (double)NAN);
+        compare_json_change(json, pair, view, row, names);
         json_number(json, "probability", has_limits ? change->probability : (double)NAN);
         if (is_unknown) {
             json_null(json, "before");

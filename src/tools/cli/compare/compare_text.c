@@ -62,19 +62,14 @@ static void print_name(const struct page *page, const struct diff_row *row)
 
 static void print_row(const struct page *page, const struct diff_row *row)
 {
-    enum export_view view = page->view;
-    bool counts = export_view_counts_calls(view);
-    const struct change *change = &row->changes[view];
-    const struct profile_estimate *before = &row->before[diff_figure_of(view)];
-    const struct profile_estimate *after = &row->after[diff_figure_of(view)];
-    struct formatted margin = compare_margin(page->pair, change, counts);
-    *page->has_marks |= row->marks[view];
+    const struct compare_columns columns = {page->view, 11, 21, false};
+    bool counts = export_view_counts_calls(page->view);
+    const struct profile_estimate *before = &row->before[diff_figure_of(page->view)];
+    const struct profile_estimate *after = &row->after[diff_figure_of(page->view)];
     double other = counts ? after->bytes - before->bytes : after->count - before->count;
-    const struct formatted value = format_signed(change->value, counts),
-                           with = format_signed(other, !counts);
-    fprintf(page->out, "%*s %c %-*s %*s %10s %10s  ", format_width(&value, 11), value.bytes,
-            row->marks[view] ? '*' : ' ', format_width(&margin, 21), margin.bytes,
-            format_width(&with, 11), with.bytes,
+    const struct formatted with = format_signed(other, !counts);
+    *page->has_marks |= compare_print_change(&columns, page->pair, row, page->out);
+    fprintf(page->out, "%*s %10s %10s  ", format_width(&with, 11), with.bytes,
             format_amount(counts ? before->count : before->bytes, counts).bytes,
             format_amount(counts ? after->count : after->bytes, counts).bytes);
     print_name(page, row);

@@ -108,41 +108,6 @@ static void rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
     list->entries = ranked;
 }
 
-/* --- stacks --- */
-
-static int compare_ranks(const void *a, const void *b)
-{
-    const struct row_stack *left = a, *right = b;
-    if (left->rank != right->rank)
-        return left->rank < right->rank ? 1 : -1;
-    return left->callsite < right->callsite ? -1 : left->callsite > right->callsite;
-}
-
-struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leaks_heap *heap,
-                                    const struct diff_row *row)
-{
-    const struct diff_stack *from = &heap->pair->stacks[row->stack_first];
-    bool of_growth = leaks->before == NULL || leaks->before->profile == leaks->after->profile;
-    struct leaks_stacks all = {.profile = leaks->after->profile, .of_growth = of_growth};
-    all.stacks = xcalloc(row->stack_count + 1, sizeof(*all.stacks));
-    size_t used = 0;
-    for (size_t i = 0; i < row->stack_count; i++) {
-        double live = rollup_live_bytes(&from[i].sample->figures);
-        uint32_t callsite = from[i].sample->callsite;
-        if (from[i].side == 0 && !of_growth)
-            continue;
-        if (used == 0 || all.stacks[used - 1].callsite != callsite)
-            all.stacks[used++] = (struct row_stack){.callsite = callsite};
-        all.stacks[used - 1].rank += from[i].side == 0 ? -live : live;
-    }
-    for (size_t i = 0; i < used; i++)
-        if (all.stacks[i].rank > 0)
-            all.stacks[all.count++] = all.stacks[i];
-    if (all.count > 1)
-        qsort(all.stacks, all.count, sizeof(*all.stacks), compare_ranks);
-    return all;
-}
-
 /* --- heaps --- */
 
 /* The order of heaps: the one that grows most first, then the one that grew most, or holds most. */

@@ -11,7 +11,6 @@
 #include "profile/compare/turnover.h"
 #include "tools/cli/compare/compare_format.h"
 #include "tools/cli/compare/compare_source.h"
-#include "tools/cli/report/row_stacks.h"
 #include "util/output_file.h"
 
 struct leaks_options {
@@ -60,17 +59,6 @@ static inline const struct turnover *leaks_turnover(const struct leaks_heap *hea
 {
     return &heap->turnovers[row - heap->pair->rows];
 }
-
-/* The stacks of an entry, with what each of them holds, or has grown by. */
-struct leaks_stacks {
-    const struct profile *profile;
-    struct row_stack *stacks; /* the heaviest is the first; those that did not grow are left out */
-    size_t count;
-    bool of_growth; /* else only of what is live now, because the two sides are of two files */
-};
-/* Return the stacks of a row; the caller frees .stacks. Without memory .count is 0. */
-struct leaks_stacks leaks_stacks_of(const struct leaks *leaks, const struct leaks_heap *heap,
-                                    const struct diff_row *row);
 
 /* Return whether this heap is the first of its process. */
 bool leaks_is_first_of_process(const struct leaks *leaks, size_t index);

@@ -52,14 +52,13 @@ void leaks_print_list(const struct leaks_heap *heap, FILE *out)
     fputc('\n', out);
 }
 
-static void print_change(struct json_writer *json, const char *name, const struct change *change)
+static void print_change(struct json_writer *json, const struct diff_pair *pair, const char *name,
+                         enum export_view view, const struct diff_row *row)
 {
-    char limit[64];
-    json_number(json, name, change->value);
-    snprintf(limit, sizeof(limit), "%s_low95", name);
-    json_number(json, limit, change->uncertain ? (double)NAN : change->interval.low);
-    snprintf(limit, sizeof(limit), "%s_high95", name);
-    json_number(json, limit, change->uncertain ? (double)NAN : change->interval.high);
+    char low[64], high[64];
+    snprintf(low, sizeof(low), "%s_low95", name);
+    snprintf(high, sizeof(high), "%s_high95", name);
+    compare_json_change(json, pair, view, row, (const char *[]){name, low, high});
 }
 
 static void print_entry(struct json_writer *json, const struct leaks *leaks,
@@ -67,8 +66,8 @@ static void print_entry(struct json_writer *json, const struct leaks *leaks,
 {
     json_line(json);
     json_object(json, NULL);
-    print_change(json, "size", &row->changes[EXPORT_SPACE]);
-    print_change(json, "count", &row->changes[EXPORT_OBJECTS]);
+    print_change(json, heap->pair, "size", EXPORT_SPACE, row);
+    print_change(json, heap->pair, "count", EXPORT_OBJECTS, row);
     if (leaks->before != NULL) {
         json_bool(json, "size_beyond_chance", row->marks[EXPORT_SPACE]);
         json_bool(json, "count_beyond_chance", row->marks[EXPORT_OBJECTS]);
@@ -76,13 +75,14 @@ static void print_entry(struct json_writer *json, const struct leaks *leaks,
     print_types(json, "count_by_type", heap->pair, row, false);
     print_types(json, "size_by_type", heap->pair, row, true);
     turnover_print_json(json, leaks_turnover(heap, row));
-    struct leaks_stacks stacks = leaks_stacks_of(leaks, heap, row);
+    struct compare_row_stacks stacks =
+        compare_row_stacks_of(&leaks->stacks, heap->pair, row, EXPORT_SPACE);
     json_unsigned(json, "stacks", stacks.count);
     if (stacks.count > 0)
-        print_stack(json, stacks.profile, stacks.stacks[0].callsite);
+        print_stack(json, stacks.profile, stacks.items[0].callsite);
     else
         print_stack(json, row->profile, row->callsite);
-    free(stacks.stacks);
+    free(stacks.items);
     json_end_object(json);
 }
 
@@ -126,7 +126,6 @@ static bool is_too_short(const struct leaks_heap *heap)
 static void print_heap(struct json_writer *json, const struct leaks *leaks,
                        const struct leaks_heap *heap)
 {
-    const struct diff_row *total = &heap->pair->total;
     json_line(json);
     json_object(json, NULL);
     json_string(json, "heap", heap->name);
@@ -135,8 +134,8 @@ static void print_heap(struct json_writer *json, const struct leaks *leaks,
     print_moment(json, heap->pair);
     json_bool(json, "too_short", is_too_short(heap));
     json_string(json, "widened", compare_widened(heap->pair->after, heap->pair->after_count).text);
-    print_change(json, "total_size", &total->changes[EXPORT_SPACE]);
-    print_change(json, "total_count", &total->changes[EXPORT_OBJECTS]);
+    print_change(json, heap->pair, "total_size", EXPORT_SPACE, &heap->pair->total);
+    print_change(json, heap->pair, "total_count", EXPORT_OBJECTS, &heap->pair->total);
     compare_print_unknown(json, heap->pair);
     compare_print_left_out(json, leaks->after->profile->filter, heap->pair);
     json_unsigned(json, "potential_leaks", heap->leak_count);

@@ -68,44 +68,18 @@ static void print_types(const struct page *page, const struct diff_row *row)
         fputc('\n', page->out);
 }
 
-/* Print the row as a report does. */
-static void print_stacks(const struct page *page, const struct diff_row *row)
+static void print_entry(const struct page *page, const struct diff_row *row)
 {
-    bool whole = page->leaks->options->stacks;
-    struct leaks_stacks stacks = leaks_stacks_of(page->leaks, page->heap, row);
-    if (stacks.count > 0 && stacks.of_growth && !page->leaks->options->lines) {
-        struct stack_format format =
-            compare_stacks_format(&page->leaks->stacks, stacks.profile, FIGURES_COLUMNS);
-        row_stacks_print(&format, stacks.stacks[0].callsite, stacks.stacks, stacks.count,
-                         page->out);
-        if (whole)
-            stack_format_print_stack(&format, stacks.stacks[0].callsite, 0, ENTRY_INDENT,
-                                     page->out);
-    } else {
-        compare_print_row(&page->leaks->stacks, page->heap->pair, row, EXPORT_SPACE, whole,
-                          FIGURES_COLUMNS, page->out);
+    static const struct compare_columns columns[] = {{EXPORT_SPACE, 12, 19, false},
+                                                     {EXPORT_OBJECTS, 11, 17, false}};
+    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
+        struct compare_columns at = columns[i];
+        at.is_amount = !is_difference(page);
+        *page->has_marks |= compare_print_change(&at, page->heap->pair, row, page->out);
     }
-    free(stacks.stacks);
-}
-
-static void print_entry(const struct page *page, const struct growth_entry *entry)
-{
-    const struct diff_row *row = entry->row;
-    const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
-    struct formatted size_margin = compare_margin(page->heap->pair, size, false);
-    struct formatted count_margin = {""};
-    if (!is_unknown(page, EXPORT_OBJECTS))
-        count_margin = compare_margin(page->heap->pair, count, true);
-    const struct formatted bytes = size_text(page, size->value, false),
-                           calls = size_text(page, count->value, true);
-    bool marks_size = is_difference(page) && row->marks[EXPORT_SPACE];
-    bool marks_count = is_difference(page) && row->marks[EXPORT_OBJECTS];
-    *page->has_marks |= marks_size || marks_count;
-    fprintf(page->out, "%*s %c %-*s %*s %c %-*s  ", format_width(&bytes, 12), bytes.bytes,
-            marks_size ? '*' : ' ', format_width(&size_margin, 19), size_margin.bytes,
-            format_width(&calls, 11), calls.bytes, marks_count ? '*' : ' ',
-            format_width(&count_margin, 17), count_margin.bytes);
-    print_stacks(page, row);
+    fputc(' ', page->out);
+    compare_print_row(&page->leaks->stacks, page->heap->pair, row, EXPORT_SPACE,
+                      page->leaks->options->stacks, FIGURES_COLUMNS, page->out);
     turnover_print_line(leaks_turnover(page->heap, row), ENTRY_INDENT, page->out);
     print_types(page, row);
 }
@@ -123,7 +97,7 @@ static void print_list(const struct page *page, const struct growth_list *list, 
     double size = 0;
     for (size_t i = 0; i < list->count; i++) {
         if (i < shown)
-            print_entry(page, &list->entries[i]);
+            print_entry(page, list->entries[i].row);
         else
             size += list->entries[i].size;
     }
