@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/callsite_nodes.h"
 #include "profile/symbolize/symbolize.h"
+#include "profile/tree_sums.h"
 #include "tools/print/format.h"
 #include "trace/intern.h"
 #include "util/xmalloc.h"
@@ -22,8 +24,8 @@ static const char package_remedy[] =
 struct collecting {
     const struct profile *profile;
     struct unnamed_modules *unnamed;
-    uint32_t *module_of; /* by frame; PROFILE_NONE: it has a name */
-    uint64_t *last;      /* by module: the last sample counted */
+    uint32_t *module_of; /* by frame; after the last module: it has a name */
+    struct callsite_nodes nodes;
 };
 
 /* --- reasons --- */
@@ -137,40 +139,64 @@ static void find_modules(struct collecting *at, const uint8_t *reasons)
     struct intern_table ids = {0};
     uint8_t *own = reasons_of_mappings(profile, reasons);
     for (size_t i = 0; i < profile->frame_count; i++)
-        at->module_of[i] = profile->frames[i].name[0] != '\0'
-                               ? PROFILE_NONE
-                               : module_of(at, &ids, &profile->frames[i], own);
+        if (profile->frames[i].name[0] == '\0')
+            at->module_of[i] = module_of(at, &ids, &profile->frames[i], own);
+    for (size_t i = 0; i < profile->frame_count; i++)
+        if (profile->frames[i].name[0] != '\0')
+            at->module_of[i] = (uint32_t)at->unnamed->count;
     intern_free(&ids);
     free(own);
 }
 
-/* Count each module once a stack. */
-static void add_sample(struct collecting *at, uint32_t callsite, double weight, uint64_t number)
+static void add_weights(void *sum, const void *more)
 {
-    const struct profile *profile = at->profile;
-    for (; callsite != PROFILE_NONE; callsite = profile->callsites[callsite].parent) {
-        uint32_t module = at->module_of[profile->callsites[callsite].frame];
-        if (module == PROFILE_NONE || at->last[module] == number)
-            continue;
-        at->last[module] = number;
-        at->unnamed->items[module].weight += weight;
+    *(double *)sum += *(const double *)more;
+}
+
+/* Add the weight of each stack to its modules, once to each. Frames with names have a row of their
+ * own, after the modules. */
+static void add_dump(struct collecting *at, const struct profile_dump *dump, enum export_view view)
+{
+    struct callsite_nodes *nodes = &at->nodes;
+    callsite_nodes_mark_dump(nodes, dump);
+    xmalloc_code(callsite_nodes_list(nodes));
+    double *weights = xcalloc(nodes->count + 1, sizeof(*weights));
+    uint32_t *rows = xcalloc(nodes->count + 1, sizeof(*rows));
+    for (size_t i = 0; i < nodes->count; i++)
+        rows[i] = at->module_of[at->profile->callsites[nodes->nodes[i].callsite].frame];
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        const struct rollup_values values = rollup_values_of(dump->samples[i]);
+        const struct profile_estimate figure = estimate_of_view(&values, view);
+        double weight = estimate_rank(&figure, view);
+        at->unnamed->total += weight;
+        weights[nodes->places[dump->samples[i]->callsite] - 1] += weight;
     }
+    const struct tree_sums sums = {
+        .count = nodes->count,
+        .row_count = at->unnamed->count + 1,
+        .parents = TREE_COLUMN(nodes->nodes, parent),
+        .rows = rows,
+        .values = weights,
+        .value_bytes = sizeof(*weights),
+        .totals = TREE_COLUMN(at->unnamed->items, weight),
+        .add = add_weights,
+    };
+    xmalloc_code(tree_sums_add(&sums));
+    free(weights);
+    free(rows);
+    callsite_nodes_clear(nodes);
 }
 
 static void add_dumps(struct collecting *at, const struct report_options *options)
 {
-    uint64_t number = 0;
+    xmalloc_code(callsite_nodes_begin(&at->nodes, at->profile));
     for (size_t i = 0; i < at->profile->heap_count; i++) {
         const struct profile_dump *dump =
             dump_choice_of(&options->choice, at->profile, &at->profile->heaps[i]);
-        for (size_t j = 0; dump != NULL && j < dump->sample_count; j++) {
-            struct rollup_values values = rollup_values_of(dump->samples[j]);
-            struct profile_estimate figure = estimate_of_view(&values, options->view);
-            double weight = estimate_rank(&figure, options->view);
-            at->unnamed->total += weight;
-            add_sample(at, dump->samples[j]->callsite, weight, ++number);
-        }
+        if (dump != NULL)
+            add_dump(at, dump, options->view);
     }
+    callsite_nodes_free(&at->nodes);
 }
 
 static int compare_modules(const void *a, const void *b)
@@ -200,21 +226,18 @@ void unnamed_collect(struct unnamed_modules *unnamed, const struct profile *prof
         frames += profile->frames[i].name[0] == '\0';
     if (frames == 0)
         return;
-    /* There are at most as many modules as mappings, and one for no mapping. */
-    size_t most = profile->mapping_count + 1;
     struct collecting at = {
         .profile = profile,
         .unnamed = unnamed,
         .module_of = xcalloc(profile->frame_count, sizeof(*at.module_of)),
-        .last = xcalloc(most, sizeof(*at.last)),
     };
-    unnamed->items = xcalloc(most, sizeof(*unnamed->items));
+    /* There are at most as many modules as mappings, one for no mapping, and the row of names. */
+    unnamed->items = xcalloc(profile->mapping_count + 2, sizeof(*unnamed->items));
     find_modules(&at, reasons);
     add_dumps(&at, options);
     drop_weightless(unnamed);
     qsort(unnamed->items, unnamed->count, sizeof(*unnamed->items), compare_modules);
     free(at.module_of);
-    free(at.last);
 }
 
 void unnamed_clear(struct unnamed_modules *unnamed)
