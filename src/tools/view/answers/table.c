@@ -19,7 +19,7 @@
  * one class before and of another after; each class then has what only= keeps of it on either side.
  */
 
-static void add_part_row(struct table *table, struct table_row row)
+static void table_add_row(struct table *table, struct table_row row)
 {
     XARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
 }
@@ -41,8 +41,20 @@ static struct table_row *table_row_of(struct parts *at, const struct table_row *
         is_numbered ? intern_bytes(&at->ids, &wanted->number, sizeof(wanted->number), &added)
                     : intern_bytes(&at->ids, wanted->label, strlen(wanted->label), &added));
     if (added)
-        add_part_row(at->table, *wanted);
+        table_add_row(at->table, *wanted);
     return &at->table->rows[id - 1];
+}
+
+/* Add figures to a row. */
+static void add_values(struct parts *at, const struct table_row *wanted,
+                       const struct rollup_values *values)
+{
+    enum export_view view = at->selection->view;
+    struct flame_sum sum = {.gained = estimate_of_view(values, view)};
+    struct table_row *row = table_row_of(at, wanted);
+    sum.width = estimate_rank(&sum.gained, view);
+    flame_sum_add(&row->self, &sum);
+    flame_sum_add(&row->total, &sum);
 }
 
 static const char *thread_name_of(const struct view_dump *of, int32_t tid)
@@ -54,8 +66,6 @@ static const char *thread_name_of(const struct view_dump *of, int32_t tid)
 static void take_part(struct parts *at, const struct profile_part *part,
                       const struct rollup_values *values)
 {
-    enum export_view view = at->selection->view;
-    struct flame_sum sum = {.gained = estimate_of_view(values, view)};
     struct table_row wanted = {.function = STACK_NONE};
     if (at->key == VIEW_THREAD) {
         wanted.number = part->tid;
@@ -63,10 +73,7 @@ static void take_part(struct parts *at, const struct profile_part *part,
     } else {
         wanted.label = at->key == VIEW_TYPE ? part->type : part->context;
     }
-    struct table_row *row = table_row_of(at, &wanted);
-    sum.width = estimate_rank(&sum.gained, view);
-    flame_sum_add(&row->self, &sum);
-    flame_sum_add(&row->total, &sum);
+    add_values(at, &wanted, values);
 }
 
 /* Add a sample's parts. Samples of several threads have no peak of each, but may be of one type. */
@@ -99,16 +106,9 @@ static int64_t class_of(const struct parts *at, const struct profile_sample *who
 static void take_class(struct parts *at, const struct profile_sample *sample,
                        const struct profile_sample *whole)
 {
-    enum export_view view = at->selection->view;
     const struct rollup_values values = rollup_values_of(sample);
-    struct flame_sum sum = {.gained = estimate_of_view(&values, view)};
     const struct table_row wanted = {.function = STACK_NONE, .number = class_of(at, whole)};
-    sum.width = estimate_rank(&sum.gained, view);
-    if (sum.width == 0)
-        return;
-    struct table_row *row = table_row_of(at, &wanted);
-    flame_sum_add(&row->self, &sum);
-    flame_sum_add(&row->total, &sum);
+    add_values(at, &wanted, &values);
 }
 
 /* Return what a sample of the shown dump is a part of. */
@@ -144,11 +144,11 @@ static void add_change(struct table *table, const struct diff_row *changed, enum
     const struct change_parts *parts = &changed->parts[diff_figure_of(view)];
     struct flame_sum sum = {.gained = parts->gained, .lost = parts->lost};
     sum.width = fabs(estimate_rank(&sum.gained, view) - estimate_rank(&sum.lost, view));
-    add_part_row(table, (struct table_row){.label = changed->label,
-                                           .function = STACK_NONE,
-                                           .number = changed->tid,
-                                           .self = sum,
-                                           .total = sum});
+    table_add_row(table, (struct table_row){.label = changed->label,
+                                            .function = STACK_NONE,
+                                            .number = changed->tid,
+                                            .self = sum,
+                                            .total = sum});
 }
 
 static int by_label(struct parts *at, struct view_profiles *profiles, struct error *error)
@@ -248,11 +248,6 @@ static int part_table_make(struct table *table, struct view_profiles *profiles,
 static bool is_of_function(enum view_dimension key)
 {
     return key == VIEW_FUNCTION || key == VIEW_HOLDER;
-}
-
-static void table_add_row(struct table *table, struct table_row row)
-{
-    XARRAY_ADD(&table->rows, &table->count, &table->capacity, row);
 }
 
 /* --- over the tree --- */
