@@ -14,11 +14,11 @@ const char *const dimension_names[] = {
     [DIMENSIONS] = NULL,
 };
 
-const struct dimension_words dimension_words[] = {
-    [DIMENSION_CALLSITE] = {"function < its callers", NULL},
-    [DIMENSION_FUNCTION] = {"function and all it calls", NULL},
-    [DIMENSION_MODULE] = {"module and all it calls", "unknown code"},
-    [DIMENSION_THREAD] = {"thread", "[no name]"},
-    [DIMENSION_TYPE] = {"type", "[no type]"},
-    [DIMENSION_CONTEXT] = {"context", "[no context]"},
+const struct dimension_info dimension_info[] = {
+    [DIMENSION_CALLSITE] = {.head = "function < its callers"},
+    [DIMENSION_FUNCTION] = {.head = "function and all it calls", .on_stacks = true},
+    [DIMENSION_MODULE] = {"module and all it calls", "unknown code", true},
+    [DIMENSION_THREAD] = {"thread", "[no name]", false},
+    [DIMENSION_TYPE] = {"type", "[no type]", false},
+    [DIMENSION_CONTEXT] = {"context", "[no context]", false},
 };

@@ -3,23 +3,26 @@
 #ifndef HEAPPROFD_PROFILE_DIMENSION_H
 #define HEAPPROFD_PROFILE_DIMENSION_H
 
+#include <stdbool.h>
+
 enum dimension {
-    DIMENSION_CALLSITE, /* the stack */
-    DIMENSION_FUNCTION, /* on the stack, once */
-    DIMENSION_MODULE,   /* on the stack, once */
+    DIMENSION_CALLSITE,
+    DIMENSION_FUNCTION,
+    DIMENSION_MODULE,
     DIMENSION_THREAD,
     DIMENSION_TYPE,
     DIMENSION_CONTEXT,
     DIMENSIONS,
 };
 
-/* "callsite" and so on; NULL at the end. */
+/* "callsite" and so on, for options and JSON; NULL at the end. */
 extern const char *const dimension_names[DIMENSIONS + 1];
 
-struct dimension_words {
-    const char *head;    /* of a column with its rows */
+struct dimension_info {
+    const char *head;    /* of the column with its rows */
     const char *nothing; /* the row of what has no name, no type or no context */
+    bool on_stacks;      /* a stack counts once in the row of each of its frames (tree_sums.h) */
 };
-extern const struct dimension_words dimension_words[DIMENSIONS];
+extern const struct dimension_info dimension_info[DIMENSIONS];
 
 #endif

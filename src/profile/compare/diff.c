@@ -54,11 +54,7 @@ struct profile_estimate diff_estimate_of(const struct rollup_values *values,
     const struct trace_figures *figures = &values->figures;
     switch (figure) {
     case DIFF_ALLOCATED:
-        return (struct profile_estimate){.bytes = figures->allocated_bytes,
-                                         .count = figures->allocated_count,
-                                         .bytes_variance = figures->allocated_bytes_variance,
-                                         .count_variance = figures->allocated_count_variance,
-                                         .samples = (double)figures->samples};
+        return rollup_allocated_of(figures);
     case DIFF_PEAK:
         return (struct profile_estimate){.bytes = values->peak.bytes,
                                          .count = values->peak.count,
@@ -107,9 +103,8 @@ static int take_sample(struct work *work, int side, const struct profile_sample 
     for (uint32_t i = 0; i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
         struct rollup_values values = {.figures = part->figures};
-        if (sample->tagged) {
+        if (sample->tagged)
             values.peak = part->peak;
-        }
         struct atom *atom = atom_of(work, side, sample->callsite, part, false);
         if (atom == NULL)
             return -ENOMEM;
@@ -300,28 +295,17 @@ static int mark_stacks(struct work *work, int side, struct callsite_nodes *nodes
     return callsite_nodes_list(nodes);
 }
 
-/* Set rows[i] to the row of node i. */
-static int number_nodes(struct work *work, int side, const struct callsite_nodes *nodes,
-                        uint32_t *rows)
-{
-    for (size_t i = 0; i < nodes->count; i++) {
-        uint32_t callsite = nodes->nodes[i].callsite;
-        const struct diff_row *row =
-            row_of_frame(work, side, nodes->profile->callsites[callsite].frame);
-        if (row == NULL)
-            return -ENOMEM;
-        rows[i] = (uint32_t)(row - work->pair->rows);
-    }
-    return 0;
-}
-
 /* Add a side's atoms to the rows of functions or modules, each including its callees. */
 static int add_side_by_frames(struct work *work, int side, struct callsite_nodes *nodes)
 {
     int code = mark_stacks(work, side, nodes);
     struct diff_row *values = code == 0 ? calloc(nodes->count + 1, sizeof(*values)) : NULL;
     uint32_t *rows = code == 0 ? calloc(nodes->count + 1, sizeof(*rows)) : NULL;
-    code = values == NULL || rows == NULL ? -ENOMEM : number_nodes(work, side, nodes, rows);
+    code = values == NULL || rows == NULL ? -ENOMEM : 0;
+    for (size_t i = 0; i < nodes->count && code == 0; i++) {
+        uint32_t frame = nodes->profile->callsites[nodes->nodes[i].callsite].frame;
+        rows[i] = work->rows_of_numbers[numbers_of(work, side)[frame]] - 1;
+    }
     for (size_t i = 0; i < work->atom_ids.count && code == 0; i++)
         if (work->atoms[i].side == side)
             add_to_row(work, &values[nodes->places[work->atoms[i].callsite] - 1], &work->atoms[i]);
@@ -450,7 +434,7 @@ static void order_types(struct diff_pair *pair)
 static int add_atom(struct work *work, const struct atom *atom)
 {
     add_to_row(work, &work->pair->total, atom);
-    if (work->options->by == DIMENSION_FUNCTION || work->options->by == DIMENSION_MODULE)
+    if (dimension_info[work->options->by].on_stacks)
         return 0; /* add_by_frames() adds all atoms at once */
     if (work->options->by != DIMENSION_CALLSITE)
         return add_by_label(work, atom);
@@ -518,8 +502,6 @@ static int list_stacks(struct work *work)
 
 static int fill_pair(struct work *work, struct diff_pair *pair)
 {
-    bool by_frames =
-        work->options->by == DIMENSION_FUNCTION || work->options->by == DIMENSION_MODULE;
     work->pair = pair;
     work->row_capacity = work->type_capacity = 0;
     pair->total =
@@ -529,7 +511,7 @@ static int fill_pair(struct work *work, struct diff_pair *pair)
         code = take_atoms(work, 1, pair->after, pair->after_count);
     for (uint64_t i = 0; code == 0 && i < work->atom_ids.count; i++)
         code = add_atom(work, &work->atoms[i]);
-    if (code == 0 && by_frames)
+    if (code == 0 && dimension_info[work->options->by].on_stacks)
         code = add_by_frames(work);
     if (code == 0 && work->options->stacks)
         code = list_stacks(work);

@@ -124,8 +124,8 @@ static uint32_t sites_names_function(struct sites_names *names, const struct pro
 static uint32_t sites_names_label(struct sites_names *names, enum sites_dimension dimension,
                                   const char *label)
 {
-    const char *nothing = dimension == SITES_TYPE      ? dimension_words[DIMENSION_TYPE].nothing
-                          : dimension == SITES_CONTEXT ? dimension_words[DIMENSION_CONTEXT].nothing
+    const char *nothing = dimension == SITES_TYPE      ? dimension_info[DIMENSION_TYPE].nothing
+                          : dimension == SITES_CONTEXT ? dimension_info[DIMENSION_CONTEXT].nothing
                                                        : "[no name]";
     bool added;
     if (label == names->last_labels[dimension])
@@ -429,6 +429,6 @@ bool sites_has_dimension(const struct sites *sites, enum sites_dimension dimensi
     const struct sites_keys *keys = &sites->keys[dimension];
     /* A single type is worth showing; no type at all is not. */
     if (dimension == SITES_TYPE && keys->count == 1)
-        return strcmp(keys->keys[0].label, dimension_words[DIMENSION_TYPE].nothing) != 0;
+        return strcmp(keys->keys[0].label, dimension_info[DIMENSION_TYPE].nothing) != 0;
     return dimension == SITES_FRAME || keys->count > 1;
 }

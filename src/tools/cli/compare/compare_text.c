@@ -31,7 +31,7 @@ static void print_module(const struct page *page, const struct diff_row *row)
     const char *path =
         frame->mapping == PROFILE_NONE ? "" : row->profile->mappings[frame->mapping].path;
     format_print(page->out,
-                 *path == '\0' ? dimension_words[DIMENSION_MODULE].nothing : base_name(path),
+                 *path == '\0' ? dimension_info[DIMENSION_MODULE].nothing : base_name(path),
                  FORMAT_WORD_WIDTH);
 }
 
@@ -52,7 +52,7 @@ static void print_name(const struct page *page, const struct diff_row *row)
     } else {
         if (row->tid != 0)
             fprintf(page->out, "%d ", row->tid);
-        format_print(page->out, *row->label != '\0' ? row->label : dimension_words[by].nothing,
+        format_print(page->out, *row->label != '\0' ? row->label : dimension_info[by].nothing,
                      FORMAT_LINE_WIDTH);
     }
     fputc('\n', page->out);
@@ -98,7 +98,7 @@ static void print_table(const struct page *page, const struct diff_row **rows, s
             format_print_title(page->out, title, page->options->colours);
             fprintf(page->out, "%11s   %-21s %11s %10s %10s  %s\n", counts ? "count" : "bytes",
                     "95 %", counts ? "bytes" : "count", "before", "after",
-                    dimension_words[page->options->diff.by].head);
+                    dimension_info[page->options->diff.by].head);
         }
         if (top != 0 && all > top)
             continue;

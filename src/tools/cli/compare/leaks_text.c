@@ -58,7 +58,7 @@ static void print_types(const struct page *page, const struct diff_row *row)
         }
         fputs(shown++ == 0 ? ENTRY_INDENT "by type: " : ", ", page->out);
         bool is_typed = strcmp(types[i].type, DIFF_NO_TYPE) != 0;
-        format_print(page->out, is_typed ? types[i].type : dimension_words[DIMENSION_TYPE].nothing,
+        format_print(page->out, is_typed ? types[i].type : dimension_info[DIMENSION_TYPE].nothing,
                      TYPE_WIDTH);
         fprintf(page->out, " %s", size_text(page, count, true).bytes);
     }
@@ -93,7 +93,7 @@ static void print_list(const struct page *page, const struct growth_list *list, 
     if (shrunk)
         fprintf(page->out, "  shrank:\n");
     fprintf(page->out, "%12s   %-19s %11s   %-17s  %s\n", "bytes", "95 %", "count", "95 %",
-            dimension_words[DIMENSION_CALLSITE].head);
+            dimension_info[DIMENSION_CALLSITE].head);
     double size = 0;
     for (size_t i = 0; i < list->count; i++) {
         if (i < shown)

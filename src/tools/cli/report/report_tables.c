@@ -415,7 +415,7 @@ static void print_sums_row(const struct printer *printer, enum dimension by,
                      FORMAT_WORD_WIDTH);
         break;
     default:
-        format_print(printer->out, *row->label != '\0' ? row->label : dimension_words[by].nothing,
+        format_print(printer->out, *row->label != '\0' ? row->label : dimension_info[by].nothing,
                      FORMAT_LINE_WIDTH);
     }
     fputc('\n', printer->out);
@@ -455,7 +455,7 @@ static void print_sums_rows(const struct sums_table *table, const struct sums_ro
     else if (outer == NULL)
         printer_columns(printer, view,
                         by == DIMENSION_CALLSITE ? report_group_key_name(by)
-                                                 : dimension_words[by].head);
+                                                 : dimension_info[by].head);
     for (size_t i = 0; i < count && (top == 0 || i < top); i++) {
         const struct sums_row *row = &rows[order[i]];
         const struct profile_estimate figure = estimate_of_view(&row->values, view);
