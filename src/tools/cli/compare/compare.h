@@ -28,6 +28,8 @@ void compare_print_json(const struct diff *diff, const struct compare_source sou
 void compare_json_change(struct json_writer *json, const struct diff_pair *pair,
                          enum export_view view, const struct diff_row *row,
                          const char *const names[3]);
+/* Print "stackframes":[...]: the names on a stack, the innermost first. */
+void compare_json_stack(struct json_writer *json, const struct profile *profile, uint32_t callsite);
 /* Print "untold":[...]: the views that are missing from the file of either side. Their figures mean
  * nothing. */
 void compare_print_unknown(struct json_writer *json, const struct diff_pair *pair);

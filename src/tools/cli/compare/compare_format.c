@@ -30,12 +30,12 @@ bool compare_print_change(const struct compare_columns *columns, const struct di
                           const struct diff_row *row, FILE *out)
 {
     bool counts = export_view_counts_calls(columns->view),
-         is_marked = !columns->is_amount && row->marks[columns->view];
+         is_marked = columns->marks && row->marks[columns->view];
     const struct change *change = &row->changes[columns->view];
     struct formatted value = {"?"}, margin = {""};
     if (!diff_is_unknown(pair, columns->view)) {
-        value = columns->is_amount ? format_amount(change->value, counts)
-                                   : format_signed(change->value, counts);
+        value = columns->is_signed ? format_signed(change->value, counts)
+                                   : format_amount(change->value, counts);
         margin = compare_margin(pair, change, counts);
     }
     fprintf(out, "%*s %c %-*s ", format_width(&value, columns->value_width), value.bytes,

@@ -19,7 +19,8 @@ struct formatted compare_margin(const struct diff_pair *pair, const struct chang
 struct compare_columns {
     enum export_view view;
     int value_width, margin_width;
-    bool is_amount; /* the change is from nothing: without a sign or a mark */
+    bool is_signed; /* else it is an amount: the change is from nothing */
+    bool marks;     /* a change beyond chance is marked */
 };
 /* Print these columns of a row. Return whether its change is marked. */
 bool compare_print_change(const struct compare_columns *columns, const struct diff_pair *pair,

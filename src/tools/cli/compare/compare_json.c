@@ -21,6 +21,17 @@ void compare_json_change(struct json_writer *json, const struct diff_pair *pair,
     json_number(json, names[2], has_limits ? change->interval.high : (double)NAN);
 }
 
+void compare_json_stack(struct json_writer *json, const struct profile *profile, uint32_t callsite)
+{
+    char buffer[PROFILE_LABEL_BYTES];
+    json_array(json, "stackframes");
+    for (uint32_t at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
+        const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
+        json_string(json, NULL, profile_frame_label(profile, frame, buffer));
+    }
+    json_end_array(json);
+}
+
 static void print_views(struct json_writer *json, const struct diff_pair *pair,
                         const struct diff_row *row)
 {

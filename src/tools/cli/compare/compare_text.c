@@ -62,7 +62,7 @@ static void print_name(const struct page *page, const struct diff_row *row)
 
 static void print_row(const struct page *page, const struct diff_row *row)
 {
-    const struct compare_columns columns = {page->view, 11, 21, false};
+    const struct compare_columns columns = {page->view, 11, 21, true, true};
     bool counts = export_view_counts_calls(page->view);
     const struct profile_estimate *before = &row->before[diff_figure_of(page->view)];
     const struct profile_estimate *after = &row->after[diff_figure_of(page->view)];

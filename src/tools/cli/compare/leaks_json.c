@@ -22,17 +22,6 @@ static void print_types(struct json_writer *json, const char *key, const struct 
     json_end_object(json);
 }
 
-static void print_stack(struct json_writer *json, const struct profile *profile, uint32_t callsite)
-{
-    char buffer[PROFILE_LABEL_BYTES];
-    json_array(json, "stackframes");
-    for (uint32_t at = callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
-        const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
-        json_string(json, NULL, profile_frame_label(profile, frame, buffer));
-    }
-    json_end_array(json);
-}
-
 void leaks_print_list(const struct leaks_heap *heap, FILE *out)
 {
     struct json_writer json = json_begin(out);
@@ -44,7 +33,7 @@ void leaks_print_list(const struct leaks_heap *heap, FILE *out)
         json_number(&json, "count", entry->count);
         json_number(&json, "size", entry->size);
         print_types(&json, "count_by_type", heap->pair, entry->row, false);
-        print_stack(&json, entry->row->profile, entry->row->callsite);
+        compare_json_stack(&json, entry->row->profile, entry->row->callsite);
         json_end_object(&json);
     }
     json_line(&json);
@@ -79,9 +68,9 @@ static void print_entry(struct json_writer *json, const struct leaks *leaks,
         compare_row_stacks_of(&leaks->stacks, heap->pair, row, EXPORT_SPACE);
     json_unsigned(json, "stacks", stacks.count);
     if (stacks.count > 0)
-        print_stack(json, stacks.profile, stacks.items[0].callsite);
+        compare_json_stack(json, stacks.profile, stacks.items[0].callsite);
     else
-        print_stack(json, row->profile, row->callsite);
+        compare_json_stack(json, row->profile, row->callsite);
     free(stacks.items);
     json_end_object(json);
 }

@@ -3,14 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli/compare/compare_format.h"
+#include "tools/cli/compare/growth_table.h"
 #include "tools/cli/compare/leaks.h"
 #include "tools/print/turnover_text.h"
 
 #define TYPE_WIDTH 80
 #define TYPES_SHOWN 6
-#define ENTRY_INDENT "              " /* of lines below a row */
-#define FIGURES_COLUMNS 69            /* of a row, before its text */
 
 #define BOLD "\033[1m"
 #define PLAIN "\033[0m"
@@ -56,7 +54,7 @@ static void print_types(const struct page *page, const struct diff_row *row)
             left++;
             continue;
         }
-        fputs(shown++ == 0 ? ENTRY_INDENT "by type: " : ", ", page->out);
+        fputs(shown++ == 0 ? GROWTH_TABLE_INDENT "by type: " : ", ", page->out);
         bool is_typed = strcmp(types[i].type, DIFF_NO_TYPE) != 0;
         format_print(page->out, is_typed ? types[i].type : dimension_info[DIMENSION_TYPE].nothing,
                      TYPE_WIDTH);
@@ -68,42 +66,30 @@ static void print_types(const struct page *page, const struct diff_row *row)
         fputc('\n', page->out);
 }
 
-static void print_entry(const struct page *page, const struct diff_row *row)
+/* Print how a row lives, and its types. */
+static void print_below(const void *context, const struct diff_row *row, FILE *out)
 {
-    static const struct compare_columns columns[] = {{EXPORT_SPACE, 12, 19, false},
-                                                     {EXPORT_OBJECTS, 11, 17, false}};
-    for (size_t i = 0; i < sizeof(columns) / sizeof(columns[0]); i++) {
-        struct compare_columns at = columns[i];
-        at.is_amount = !is_difference(page);
-        *page->has_marks |= compare_print_change(&at, page->heap->pair, row, page->out);
-    }
-    fputc(' ', page->out);
-    compare_print_row(&page->leaks->stacks, page->heap->pair, row, EXPORT_SPACE,
-                      page->leaks->options->stacks, FIGURES_COLUMNS, page->out);
-    turnover_print_line(leaks_turnover(page->heap, row), ENTRY_INDENT, page->out);
+    const struct page *page = context;
+    turnover_print_line(leaks_turnover(page->heap, row), GROWTH_TABLE_INDENT, out);
     print_types(page, row);
 }
 
 static void print_list(const struct page *page, const struct growth_list *list, bool shrunk)
 {
-    uint64_t top = page->leaks->options->top;
-    size_t shown = top == 0 || list->count <= top ? list->count : (size_t)top;
-    if (list->count == 0)
-        return;
-    if (shrunk)
-        fprintf(page->out, "  shrank:\n");
-    fprintf(page->out, "%12s   %-19s %11s   %-17s  %s\n", "bytes", "95 %", "count", "95 %",
-            dimension_info[DIMENSION_CALLSITE].head);
-    double size = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        if (i < shown)
-            print_entry(page, list->entries[i].row);
-        else
-            size += list->entries[i].size;
-    }
-    if (shown < list->count)
-        fprintf(page->out, "%12s   (%s more with %s; --top 0 shows all)\n", "...",
-                format_count((double)(list->count - shown)).bytes, format_bytes(size).bytes);
+    const struct growth_table table = {
+        .stacks = &page->leaks->stacks,
+        .pair = page->heap->pair,
+        .top = page->leaks->options->top,
+        .is_growth = is_difference(page),
+        .marks_bytes = is_difference(page),
+        .marks_counts = is_difference(page),
+        .whole = page->leaks->options->stacks,
+        .print_below = print_below,
+        .context = page,
+    };
+    if (shrunk && list->count > 0)
+        fputs("  shrank:\n", page->out);
+    *page->has_marks |= growth_table_print(&table, list, page->out);
 }
 
 /* --- a heap --- */

@@ -1,39 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Print a death as JSON; docs/last-profile.md describes the keys. */
-#include <math.h>
-
+#include "tools/cli/compare/compare.h"
 #include "tools/cli/oom/oom.h"
 #include "tools/cli/report/report_end.h"
-
-static void print_figure(struct json_writer *json, const char *name, const struct change *change,
-                         bool is_known)
-{
-    bool has_limits = is_known && !change->uncertain;
-    json_object(json, name);
-    json_number(json, "estimate", is_known ? change->value : (double)NAN);
-    json_number(json, "low95", has_limits ? change->interval.low : (double)NAN);
-    json_number(json, "high95", has_limits ? change->interval.high : (double)NAN);
-    json_end_object(json);
-}
 
 static void print_figures(struct json_writer *json, const struct diff_pair *pair,
                           const struct diff_row *row)
 {
-    print_figure(json, "space", &row->changes[EXPORT_SPACE], true);
-    print_figure(json, "objects", &row->changes[EXPORT_OBJECTS],
-                 !diff_is_unknown(pair, EXPORT_OBJECTS));
-}
-
-static void print_stack(struct json_writer *json, const struct diff_row *row)
-{
-    const struct profile *profile = row->profile;
-    char buffer[PROFILE_LABEL_BYTES];
-    json_array(json, "stackframes");
-    for (uint32_t at = row->callsite; at != PROFILE_NONE; at = profile->callsites[at].parent) {
-        const struct profile_frame *frame = &profile->frames[profile->callsites[at].frame];
-        json_string(json, NULL, profile_frame_label(profile, frame, buffer));
-    }
-    json_end_array(json);
+    static const char *const names[] = {"estimate", "low95", "high95"};
+    json_object(json, "space");
+    compare_json_change(json, pair, EXPORT_SPACE, row, names);
+    json_end_object(json);
+    json_object(json, "objects");
+    compare_json_change(json, pair, EXPORT_OBJECTS, row, names);
+    json_end_object(json);
 }
 
 static void print_list(struct json_writer *json, const struct diff *diff,
@@ -49,7 +29,7 @@ static void print_list(struct json_writer *json, const struct diff *diff,
         print_figures(json, &diff->pairs[0], row);
         if (grown)
             json_bool(json, "beyond_chance", row->marks[EXPORT_SPACE]);
-        print_stack(json, row);
+        compare_json_stack(json, row->profile, row->callsite);
         json_end_object(json);
     }
     json_end_array(json);

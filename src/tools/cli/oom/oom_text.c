@@ -2,9 +2,8 @@
 /* Print a death: facts, one a line after its label, then two tables for each heap. */
 #include <time.h>
 
+#include "tools/cli/compare/growth_table.h"
 #include "tools/cli/oom/oom.h"
-
-#define FIGURES_COLUMNS 69 /* of a row, before its text */
 
 static void print_when(const struct oom_death *death, FILE *out)
 {
@@ -48,47 +47,19 @@ static void print_facts(const struct oom_death *death, FILE *out)
     }
 }
 
-static void print_row(const struct oom_death *death, const struct diff_pair *pair,
-                      const struct growth_entry *entry, bool grown,
-                      const struct oom_options *options, FILE *out)
-{
-    const struct diff_row *row = entry->row;
-    const struct change *size = &row->changes[EXPORT_SPACE], *count = &row->changes[EXPORT_OBJECTS];
-    struct formatted bytes = grown ? format_signed(size->value, false) : format_bytes(size->value);
-    struct formatted calls = grown ? format_signed(count->value, true) : format_count(count->value);
-    struct formatted size_margin = compare_margin(pair, size, false);
-    struct formatted count_margin = compare_margin(pair, count, true);
-    if (diff_is_unknown(pair, EXPORT_OBJECTS)) {
-        calls = (struct formatted){"?"};
-        count_margin = (struct formatted){""};
-    }
-    fprintf(out, "%*s %c %-*s %*s   %-*s  ", format_width(&bytes, 12), bytes.bytes,
-            grown && row->marks[EXPORT_SPACE] && !pair->exact ? '*' : ' ',
-            format_width(&size_margin, 19), size_margin.bytes, format_width(&calls, 11),
-            calls.bytes, format_width(&count_margin, 17), count_margin.bytes);
-    compare_print_row(&death->stacks, pair, row, EXPORT_SPACE, options->stacks, FIGURES_COLUMNS,
-                      out);
-}
-
 static void print_list(const struct oom_death *death, const struct diff *diff,
                        const struct growth_list *list, bool grown,
                        const struct oom_options *options, FILE *out)
 {
-    double rest = 0;
-    size_t shown =
-        options->top == 0 || list->count <= options->top ? list->count : (size_t)options->top;
-    if (list->count > 0)
-        fprintf(out, "%12s   %-19s %11s   %-17s  %s\n", "bytes", "95 %", "count", "95 %",
-                "function < its callers");
-    for (size_t i = 0; i < list->count; i++) {
-        if (i < shown)
-            print_row(death, &diff->pairs[0], &list->entries[i], grown, options, out);
-        else
-            rest += list->entries[i].size;
-    }
-    if (shown < list->count)
-        fprintf(out, "%12s   (%s more with %s; --top 0 shows all)\n", "...",
-                format_count((double)(list->count - shown)).bytes, format_bytes(rest).bytes);
+    const struct growth_table table = {
+        .stacks = &death->stacks,
+        .pair = &diff->pairs[0],
+        .top = options->top,
+        .is_growth = grown,
+        .marks_bytes = grown && !diff->pairs[0].exact,
+        .whole = options->stacks,
+    };
+    growth_table_print(&table, list, out);
 }
 
 static void print_total(const struct diff *diff, bool grown, FILE *out)
