@@ -48,7 +48,7 @@ const NUMBER = /(-?\d+\.\d+(?:e[-+]\d+)?)/;
 
 function isNear(one: string, other: string): boolean {
   const [a, b] = [Number(one), Number(other)];
-  return Math.abs(a - b) <= 1e-12 * Math.max(Math.abs(a), Math.abs(b));
+  return Math.abs(a - b) <= 1e-12 * Math.max(Math.abs(a), Math.abs(b)) + 1e-9;
 }
 
 /** Fail unless two answers are the same bytes, but for last digits of numbers in their texts. */
