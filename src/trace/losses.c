@@ -79,6 +79,12 @@ const struct trace_loss trace_losses[TRACE_LOSS_IDS] = {
                                "that threads waited for the profiler, added up over all of them",
                                "use a larger --shmem-size or -i", TRACE_LOSS_MICROSECONDS, 0,
                                MEMBER(blocked_us)},
+    [TRACE_LOSS_OTHER_TYPES] = {"other_types", "hp_other_types", "other types",
+                                "samples, of types beyond the 65,536th", NULL, TRACE_LOSS_COUNT, 0,
+                                MEMBER(other_types)},
+    [TRACE_LOSS_OTHER_CONTEXTS] = {"other_contexts", "hp_other_contexts", "other contexts",
+                                   "samples, of contexts beyond the 65,536th", NULL,
+                                   TRACE_LOSS_COUNT, 0, MEMBER(other_contexts)},
     [TRACE_LOSS_BUFFER_OVERRAN] = {"buffer_overran", "heapprofd_buffer_overran", "ended early",
                                    "the process allocated faster than the profiler could read",
                                    "use --block-client, a larger --shmem-size or a larger "
@@ -183,15 +189,20 @@ static void set_amount(struct trace_heap_dump *status, enum trace_loss_id id, ui
     }
 }
 
+enum trace_loss_id trace_loss_named(const char *name)
+{
+    enum trace_loss_id id = 0;
+    while (id < TRACE_LOSS_IDS && strcmp(trace_losses[id].name, name) != 0)
+        id++;
+    return id;
+}
+
 bool trace_loss_take_name(struct trace_heap_dump *status, const char *name, uint64_t amount)
 {
-    for (enum trace_loss_id id = 0; id < TRACE_LOSS_IDS; id++) {
-        if (strcmp(trace_losses[id].name, name) != 0)
-            continue;
+    enum trace_loss_id id = trace_loss_named(name);
+    if (id < TRACE_LOSS_IDS)
         set_amount(status, id, amount);
-        return true;
-    }
-    return false;
+    return id < TRACE_LOSS_IDS;
 }
 
 /* Return what follows `begin` in the text; NULL: it does not begin so. */

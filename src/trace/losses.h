@@ -38,7 +38,11 @@ enum trace_loss_id {
 
     TRACE_LOST_RING_BYTES, /* reserved in the ring but never committed when the process ended */
     TRACE_LOST_LAST = TRACE_LOST_RING_BYTES,
-    TRACE_LOSS_BLOCKED_US, /* not a loss: time that threads waited */
+    /* Not losses: time that threads waited, and samples whose type, or context, is not told apart
+     * from others beyond the limit. The last two are of the heap, all others of its process. */
+    TRACE_LOSS_BLOCKED_US,
+    TRACE_LOSS_OTHER_TYPES,
+    TRACE_LOSS_OTHER_CONTEXTS,
 
     /* Flags. */
     TRACE_LOSS_BUFFER_OVERRAN,
@@ -110,6 +114,9 @@ const char *trace_loss_unit_name(enum trace_loss_unit unit);
 /* Parse a line in the form of pprof_comments(), "label: [amount unit] words", and set the amount of
  * its loss. Return whether the line is one. */
 bool trace_loss_take_text(struct trace_heap_dump *status, const char *text);
+
+/* Return the loss with this name, or TRACE_LOSS_IDS. */
+enum trace_loss_id trace_loss_named(const char *name);
 
 /* Set the amount of the loss with this name. Return whether there is one. */
 bool trace_loss_take_name(struct trace_heap_dump *status, const char *name, uint64_t amount);

@@ -59,6 +59,12 @@ def text_of(name, *options):
     return tool("report", *options, at(name)).stdout.decode()
 
 
+def stat_of(name, stat):
+    """The value of a row of SQL's `stats`, for the trace's one process."""
+    done = tool("query", "--csv", at(name), f"select value from stats where name = '{stat}'")
+    return float(done.stdout.decode().split()[1])
+
+
 def live(figures):
     return figures["space"]["estimate"]
 
@@ -301,6 +307,7 @@ def test_many_types():
     check(len(types) <= 65536 and others == 100000 - len(types) + 1, f"{len(types)}, {others}")
     check(heap["other_types"] == others, f"{heap['other_types']}")
     check("samples, of types beyond the" in text_of("types"), "the heading does not say so")
+    check(stat_of("types", "hp_other_types") == others, "SQL counts others")
 
 
 if __name__ == "__main__":

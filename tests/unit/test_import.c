@@ -455,6 +455,7 @@ static struct profile *make_ours(void)
                                    .exact_bytes = 12345,
                                    .exact_calls = 67,
                                    .unsent_bytes_of_ring = 64,
+                                   .other_types = 5,
                                    .hit_guardrail = true,
                                    .client_error = TRACE_CLIENT_TIMED_OUT,
                                    .unseen_allocator = "je_malloc (own)",

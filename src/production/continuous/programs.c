@@ -483,7 +483,7 @@ static void take_losses(struct known_process *process, const struct trace_heap_d
     for (int id = 0; id < TRACE_LOSS_IDS; id++) {
         struct collector_loss loss = {trace_losses[id].name,
                                       trace_loss_amount(status, (enum trace_loss_id)id)};
-        if (loss.amount > 0 && (id <= (int)TRACE_LOST_LAST || trace_losses[id].effects != 0))
+        if (loss.amount > 0 && (id <= (int)TRACE_LOSS_BLOCKED_US || trace_losses[id].effects != 0))
             ARRAY_ADD(&process->losses, &process->loss_count, &process->loss_capacity, loss);
     }
 }

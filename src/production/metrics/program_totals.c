@@ -82,10 +82,11 @@ static void free_processes(struct process_figures *processes, size_t count)
 
 static void take_losses(uint64_t losses[TRACE_LOSS_IDS], const struct collector_program *program)
 {
-    for (size_t i = 0; i < program->loss_count; i++)
-        for (size_t id = 0; id < TRACE_LOSS_IDS; id++)
-            if (strcmp(program->losses[i].reason, trace_losses[id].name) == 0)
-                losses[id] += program->losses[i].amount;
+    for (size_t i = 0; i < program->loss_count; i++) {
+        enum trace_loss_id id = trace_loss_named(program->losses[i].reason);
+        if (id < TRACE_LOSS_IDS)
+            losses[id] += program->losses[i].amount;
+    }
 }
 
 static int take_process(struct process_figures *to, const struct collector_program *program)

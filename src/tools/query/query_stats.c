@@ -171,7 +171,7 @@ static const struct process_stat disagreements =
 static const struct process_stat unexplained =
     OTHER("hp_unexplained_memory", "data_loss", GREATEST, false, stat_unexplained);
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-#define LOST_COUNT (TRACE_LOST_LAST + 1)
+#define LOST_COUNT TRACE_LOSS_FIRST_FLAG
 #define BY_PROCESS_COUNT (LENGTH(before_malformed) + 1 + LENGTH(at_the_end) + 2 + LOST_COUNT)
 #define SINGLE_COUNT 4
 
@@ -208,15 +208,17 @@ static void add_all(struct query_trace *trace, const struct process_stat *stats,
         add_by_process(trace, &stats[i]);
 }
 
-/* Add the losses. Each heap of a process repeats its process's losses, so take the greatest. */
+/* Add the losses without a row of Perfetto's. Each heap of a process repeats its process's losses,
+ * so take the greatest; others are of the heap. */
 static void add_losses(struct query_trace *trace)
 {
     for (enum trace_loss_id id = 0; id < LOST_COUNT; id++) {
         const struct trace_loss *loss = &trace_losses[id];
         const struct process_stat stat = {.severity = loss->effects != 0 ? "data_loss" : "info",
-                                          .combining = GREATEST,
+                                          .combining = id <= TRACE_LOST_LAST ? GREATEST : ADDED,
                                           .loss = id};
-        add_by_process(trace, &stat);
+        if (id != TRACE_LOSS_BLOCKED_US)
+            add_by_process(trace, &stat);
     }
 }
 

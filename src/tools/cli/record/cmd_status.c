@@ -123,10 +123,14 @@ static void print_heap(const Heapprofd__CollectorHeap *heap)
 
 static void print_losses(const Heapprofd__CollectorProgram *program)
 {
-    for (size_t i = 0; i < program->n_losses; i++)
-        if (program->losses[i]->amount > 0)
-            format_printf(stdout, "      lost: %s %llu\n", words(program->losses[i]->reason),
-                          (unsigned long long)program->losses[i]->amount);
+    for (size_t i = 0; i < program->n_losses; i++) {
+        const Heapprofd__CollectorLoss *loss = program->losses[i];
+        enum trace_loss_id id = trace_loss_named(words(loss->reason));
+        const char *label = id < TRACE_LOSS_IDS ? trace_losses[id].label : NULL;
+        if (loss->amount > 0)
+            format_printf(stdout, "      %s: %s %llu\n", label != NULL ? label : "lost",
+                          words(loss->reason), (unsigned long long)loss->amount);
+    }
 }
 
 static void print_program(const Heapprofd__CollectorProgram *program)

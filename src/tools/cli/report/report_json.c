@@ -451,7 +451,8 @@ static void print_head(struct json_writer *json, const struct profile *profile,
     else
         json_bool(json, "peak_rss_at_least", peak_rss.is_at_least);
     print_rest_of_rss(json, profile, heap, dump);
-    json_unsigned(json, "blocked_us", status->blocked_us);
+    for (enum trace_loss_id id = TRACE_LOST_LAST + 1; id < TRACE_LOSS_FIRST_FLAG; id++)
+        json_unsigned(json, trace_losses[id].name, trace_loss_amount(status, id));
     json_number(json, "peak_live_bytes",
                 export_view_is_unknown(heap, EXPORT_MAX)
                     ? (double)NAN
@@ -553,8 +554,6 @@ static void print_heap(struct json_writer *json, struct printing *printing,
     print_agreement(json, heap, dump);
     unwind_gaps_print_json(&printing->gaps, profile, dump, json);
     json_unsigned(json, "weighed_samples", status->weighed_samples);
-    json_unsigned(json, "other_types", status->other_types);
-    json_unsigned(json, "other_contexts", status->other_contexts);
     struct rollup_values total = rollup_total_of(dump);
     json_object(json, "total");
     print_figures(json, printing->options->compact, &total, heap, dump, true, true);

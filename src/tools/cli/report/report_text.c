@@ -59,17 +59,6 @@ static void print_losses(const struct printer *printer)
     }
 }
 
-static void print_others(const struct printer *printer)
-{
-    const struct trace_heap_dump *status = &printer->heap->status;
-    if (status->other_types > 0)
-        fprintf(printer->out, "  other types   %s samples, of types beyond the 65,536th\n",
-                format_count((double)status->other_types).bytes);
-    if (status->other_contexts > 0)
-        fprintf(printer->out, "  other contexts %s samples, of contexts beyond the 65,536th\n",
-                format_count((double)status->other_contexts).bytes);
-}
-
 /* Print a total and its margin. */
 static void print_total(const struct printer *printer, enum export_view view, bool counts)
 {
@@ -343,7 +332,6 @@ static void print_facts(const struct printer *printer)
     print_losses(printer);
     print_disagreement(printer);
     unwind_gaps_print_text(printer->gaps, printer->profile, dump, out);
-    print_others(printer);
     print_partial(printer);
     if (heap->unfinished && dump == &heap->dumps[heap->dump_count - 1])
         fprintf(out,
