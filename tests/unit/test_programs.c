@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The share that the daemon's cost leaves to a user's programs: no new program gets around it. */
+/* The share that the daemon's cost leaves to a user's programs: no new program gets around it. The
+ * losses that a dump tells. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -66,11 +67,37 @@ static void the_share_of_a_user_is_the_least_of_its_programs(void **state)
     }
 }
 
+/* Metrics read both from here. What is not told apart is of a heap, not of the process. */
+static void a_dump_tells_its_losses_and_the_time_that_threads_waited(void **state)
+{
+    const struct collector_config config = {0};
+    struct profile_dump dump = {.incomplete = true};
+    const struct profile_heap heap = {
+        .name = "libc.malloc",
+        .dumps = &dump,
+        .dump_count = 1,
+        .status = {.blocked_us = 250000, .lost = {[TRACE_LOST_UNWIND] = 3}, .other_types = 5},
+    };
+    struct programs programs;
+    (void)state;
+    programs_init(&programs, &config);
+    struct known_process *process = programs_find_or_add(&programs, getpid(), "name", "section");
+    assert_non_null(process);
+    programs_take_heap(process, NULL, &heap, 0);
+    assert_int_equal(process->loss_count, 2);
+    assert_string_equal(process->losses[0].reason, "unwind");
+    assert_int_equal(process->losses[0].amount, 3);
+    assert_string_equal(process->losses[1].reason, "blocked_us");
+    assert_int_equal(process->losses[1].amount, 250000);
+    programs_clear(&programs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_program_takes_the_least_share_of_its_user),
         cmocka_unit_test(the_share_of_a_user_is_the_least_of_its_programs),
+        cmocka_unit_test(a_dump_tells_its_losses_and_the_time_that_threads_waited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
