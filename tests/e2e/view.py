@@ -742,11 +742,39 @@ def test_timeline():
             check(rows and readings == {row["ts"]: row[name] for row in rows}, f"{column} of snapshots: {readings}")
 
 
+def check_course(server):
+    """Over time, each row has the figures of the dumps' tables, and with the others they are all that is live."""
+    dumps = server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"]
+    for by, own in (("holder", ""), ("function", "self_"), ("module", "self_"), ("thread", ""), ("type", "")):
+        course = server.json(f"api/course?heap=0.0&by={by}&limit=3")
+        check(course["dumps"] == list(range(len(dumps))) and course["all"] == len(dumps), f"{by}: {course['dumps']}")
+        check(0 < len(course["row"]) <= 3 and course["rows"] >= len(course["row"]), f"{by}: {course['rows']} rows")
+        for dump in course["dumps"]:
+            rows = {row["part"]: row for row in server.json(f"api/table?heap=0.0&by={by}&dump={dump}&limit=20000&course=4")["row"]}
+            sums = 0
+            for row in [*course["row"], {**course["rest"], "part": None}]:
+                figure = {name: row[name][dump] for name in ("value", "low", "high")}
+                sums += figure["value"]
+                if row["part"] is not None:
+                    of_table = rows[row["part"]][own + "bytes"] if row["part"] in rows else {"value": 0, "low": 0, "high": 0}
+                    check(of_table == figure, f"{by}, dump {dump}: {figure}, the table: {of_table}")
+            check(is_near(sums, dumps[dump]["space"]["value"]), f"{by}, dump {dump}: {sums} of {dumps[dump]['space']}")
+        few = server.json(f"api/table?heap=0.0&by={by}&limit=5&course=4")
+        check(few["course"][-1] == len(dumps) - 1 and len(few["course"]) <= 4, f"the dumps of lines: {few['course']}")
+        for row in few["row"]:
+            check(row["course"][-1] == row["bytes"]["value"], f"{by}: the line of {row['key']} ends at {row['course'][-1]}")
+    part = server.json("api/course?heap=0.0&by=function&only=thread:1&filter=focus:x")
+    check(part["row"] == [] and set(part["rest"]["value"]) == {0}, f"of a thread that is not there: {part}")
+    check(server.ask("api/course?heap=0.0&by=color")[0] == 400, "an unknown dimension")
+    check(server.ask("api/course?heap=0.0&by=lifetime&dumps=0")[0] == 400, "no dumps")
+
+
 def test_range():
     """Between two dumps: the change is that of diff, and for neighbours retained is that of query."""
     script = ("import time\nkept = []\nfor i in range(16):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n time.sleep(0.05)\n")
     call(TOOL, "host", "-q", "-c", "100", "-o", at("range"), "-i", "256", *ONE_HEAP, "--", "/usr/bin/python3", "-c", script)
     with Server(at("range")) as server:
+        check_course(server)
         dumps = server.json("api/overview")["profiles"][0]["heaps"][0]["dumps"]
         rows = json.loads(call(TOOL, "query", "--json", at("range"), "INCLUDE PERFETTO MODULE android.memory.heap_profile.intervals; "
                                "select ts, dur, retained, allocated, delta from _android_heap_profile_intervals order by ts").stdout)

@@ -123,6 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ask(answer_overview, &parameters);
     ask(answer_flame, &parameters);
     ask(answer_table, &parameters);
+    ask(answer_course, &parameters);
     ask(answer_functions, &parameters);
     ask(answer_memory, &parameters);
     ask(answer_range, &parameters);

@@ -40,6 +40,8 @@ static const struct question {
     {answer_table, {"by", "holder"}},
     {answer_table, {"by", "type"}},
     {answer_table, {"by", "lifetime"}},
+    {answer_course, {"by", "module"}},
+    {answer_table, {"course", "3"}},
     {answer_details, {"by", "backtrace"}},
     {answer_details, {"by", "type"}},
     {answer_range, {"base", "0"}},

@@ -124,15 +124,20 @@ def expect(harness, work):
     }
 
 
-# Of its many dumps, some have less than the dump before.
+# Of its many dumps, some have less than the dump before. A function's name is hostile.
 MANY_DUMPS = """
 import json, os, sys, time
 kept = []
+def hostile(): return bytearray(50000)
+code = hostile.__code__
+name = "<img src=x onerror=alert(1)>" + "x" * 100000
+hostile.__code__ = code.replace(**{member: name for member in ("co_name", "co_qualname") if hasattr(code, member)})
 until = time.monotonic() + 3.6
 while time.monotonic() < until:
     kept.append([json.loads('{"id": %d, "tags": ["a", "b%d"]}' % (i, i)) for i in range(400)])
     kept.append(bytearray(70000))
-    if len(kept) > 120: del kept[:100]
+    kept.append(hostile())
+    if len(kept) > 180: del kept[:100]
     time.sleep(0.02)
 os._exit(0)
 """

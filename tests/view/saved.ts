@@ -153,6 +153,8 @@ for (const name of names)
           await compareGraphs(of, selection);
           await compareGroups(of, selection);
           await compareDetails(of, selection);
+          if (dump === last) for (const by of ["holder", "thread"]) await ask(of, `api/course?${selection}&by=${by}&dumps=3`);
+          if (dump === last) await ask(of, `api/table?${selection}&course=2&limit=5`);
           if (dump === last) for (const format of ["json", "collapsed", "speedscope"]) await ask(of, `api/export?${selection}&format=${format}`);
         }
       for (const dump of ["", "&dump=0"])

@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
+import type { Course } from "page/types";
 import { bytesInWords, countInWords, figureInWords, signedInWords } from "page/words";
 
 interface Estimate {
@@ -64,6 +65,41 @@ function testReal({ page, open, shows, until, expected }: Tools) {
     await shows(".range-line", `retained since: ${least === most ? least : `${least} to ${most}`}`);
     await page().getByRole("button", { name: "No comparison" }).click();
     await until("nothing is compared", async () => !page().url().includes("base="));
+  });
+
+  test("what is live is stacked over time, and a layer leads to its part", async () => {
+    await open(`heap=0.0&tab=flame`, expected.url);
+    await page().getByLabel("Live over time").selectOption("by holder");
+    await until("the URL has the choice", async () => page().url().includes("over=holder"));
+    const course = await page().evaluate(async () => (await fetch("api/course?heap=0.0&by=holder")).json() as Promise<Course>);
+    assert(course.row.some(({ key }) => key.startsWith("<img src=x")), "a hostile name is among the holders");
+    const layers = page().locator(".layers li");
+    const figure = ({ value, low, high }: Course["rest"], at: number) => figureInWords({ value: value[at]!, low: low[at]!, high: high[at]! }, false);
+    const last = course.dumps.length - 1;
+    await until("each layer has its figure at the last dump", async () => {
+      const words = await layers.allInnerTexts();
+      return words.length >= course.row.length && course.row.every((row, i) => words[words.length - 1 - i]!.replaceAll("\n", " ").endsWith(figure(row, last)));
+    });
+    assert.equal(await page().locator("img").count(), 0);
+    const box = (await page().locator(".layers").boundingBox())!;
+    assert(box.x + box.width <= 1280 && box.height <= 180, JSON.stringify(box));
+    await open(`heap=0.0&tab=flame&over=holder&dump=${first}`, expected.url);
+    const near = course.dumps.indexOf(first);
+    if (near >= 0) await until("they have that of the chosen dump", async () => (await layers.last().innerText()).replaceAll("\n", " ").endsWith(figure(course.row[0]!, near)));
+    await layers.last().getByRole("button").click();
+    await until("the layer is shown alone", async () => page().url().includes("only=holder"));
+    await page().getByLabel("Live over time").selectOption("by type");
+    await shows(".timeline", "of what the filters leave");
+    await page().getByLabel("Live over time").selectOption("sums");
+    await shows(".timeline-legend", "Resident");
+  });
+
+  test("rows of a table have lines of what they held", async () => {
+    await open("tab=table&heap=0.0&by=holder", expected.url);
+    await until("the rows that are seen have lines", async () => {
+      const rows = await page().locator(".grid-room .row").count();
+      return rows > 3 && (await page().locator(".grid-room .row .spark").count()) === rows;
+    });
   });
 
   test("the memory's table has both dumps and their changes", async () => {

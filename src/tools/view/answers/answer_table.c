@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "tools/view/answers/answers.h"
-#include "tools/view/answers/table.h"
+#include "tools/view/answers/course.h"
 #include "tools/view/model/limits.h"
 #include "util/json_writer.h"
 #include "util/xmalloc.h"
@@ -37,6 +37,8 @@ struct question {
     bool ascending;
     const char *search;
     uint64_t first, limit;
+    struct course course;
+    uint64_t course_dumps; /* of how many dumps rows have their course; 0: they have none */
 };
 
 /* --- figures --- */
@@ -69,10 +71,10 @@ static void write_figure(struct json_writer *json, const struct question *questi
 }
 
 /* Write the value with which only= keeps what a row has; null if nothing does. */
-static void write_part(struct json_writer *json, const struct question *question,
+static void write_part(struct json_writer *json, enum view_dimension by,
                        const struct table_row *row, const struct function_names *names)
 {
-    bool is_thread = question->by == VIEW_THREAD;
+    bool is_thread = by == VIEW_THREAD;
     /* Threads of two processes are compared by name. */
     bool is_part =
         is_thread ? row->number != 0 || *row->label == '\0' : row->number != VIEW_CLASS_UNKNOWN;
@@ -86,24 +88,45 @@ static void write_part(struct json_writer *json, const struct question *question
     free(text);
 }
 
-static void write_row(struct json_writer *json, const struct question *question,
-                      const struct table_row *row)
+void table_write_key(struct json_writer *json, struct view_profiles *profiles,
+                     enum view_dimension by, const struct table_row *row)
 {
-    bool has_self = question->by <= VIEW_FILE && question->by != VIEW_HOLDER;
     struct function_names names;
-    json_line(json);
-    json_object(json, NULL);
     if (row->function != STACK_NONE) {
-        functions_name(&question->profiles->functions, row->function, &names);
+        functions_name(&profiles->functions, row->function, &names);
         json_unsigned(json, "function", row->function);
         json_string(json, "key", names.name);
         json_string(json, "module", names.module);
         json_string(json, "file", names.file);
         json_unsigned(json, "line", names.line);
-    } else if (question->by == VIEW_THREAD) {
+    } else if (by == VIEW_THREAD) {
         json_signed(json, "tid", row->number);
     }
-    write_part(json, question, row, &names);
+    write_part(json, by, row, &names);
+}
+
+/* Write what a row has with its callees at each dump of the course, in the view's unit. */
+static void write_course(struct json_writer *json, const struct question *question,
+                         const struct table_row *row)
+{
+    const struct course *course = &question->course;
+    const struct course_row *found = course_find(course, row, question->by);
+    bool counts = export_view_counts_calls(question->selection.view);
+    json_array(json, "course");
+    for (size_t i = 0; i < course->dump_count; i++) {
+        const struct profile_estimate none = {0}, *sum = found ? &found->total[i].gained : &none;
+        json_number(json, NULL, counts ? sum->count : sum->bytes);
+    }
+    json_end_array(json);
+}
+
+static void write_row(struct json_writer *json, const struct question *question,
+                      const struct table_row *row)
+{
+    bool has_self = question->by <= VIEW_FILE && question->by != VIEW_HOLDER;
+    json_line(json);
+    json_object(json, NULL);
+    table_write_key(json, question->profiles, question->by, row);
     write_figure(json, question, "bytes", &row->total, false, false);
     write_figure(json, question, "count", &row->total, true, false);
     if (has_self) {
@@ -112,6 +135,8 @@ static void write_row(struct json_writer *json, const struct question *question,
     }
     if (view_selection_is_difference(&question->selection))
         json_bool(json, "beyond_chance", row->is_beyond_chance);
+    if (question->course_dumps > 0)
+        write_course(json, question, row);
     json_end_object(json);
 }
 
@@ -221,10 +246,13 @@ static int parse(struct question *question, const struct view_parameters *parame
     if (question->by == VIEW_DIMENSIONS)
         return error_set(error, -EINVAL, "there is no table by '%.40s'", by);
     question->search = view_parameter(parameters, "search");
-    const struct view_range first = {0, UINT32_MAX, 0}, limit = {1, ROWS_MAX, ROWS_DEFAULT};
+    const struct view_range first = {0, UINT32_MAX, 0}, limit = {1, ROWS_MAX, ROWS_DEFAULT},
+                            course = {1, COURSE_DUMPS_MAX, 0};
     int code = parse_order(question, parameters, error);
     if (code == 0)
         code = view_parameter_number(parameters, "offset", first, &question->first, error);
+    if (code == 0)
+        code = view_parameter_number(parameters, "course", course, &question->course_dumps, error);
     return code < 0 ? code
                     : view_parameter_number(parameters, "limit", limit, &question->limit, error);
 }
@@ -270,6 +298,12 @@ static void write_answer(struct question *question, FILE *out)
     json_bool(&json, "unknown", question->leaves.unknown);
     json_bool(&json, "judged", view_leaves_are_judged(&question->leaves));
     json_unsigned(&json, "rows", table->count);
+    if (question->course_dumps > 0) {
+        json_array(&json, "course");
+        for (size_t i = 0; i < question->course.dump_count; i++)
+            json_unsigned(&json, NULL, question->course.dumps[i]);
+        json_end_array(&json);
+    }
     json_array(&json, "row");
     for (size_t i = question->first; i < table->count && i - question->first < question->limit; i++)
         write_row(&json, question, &table->rows[i]);
@@ -286,8 +320,12 @@ int answer_table(struct view_profiles *profiles, const struct view_parameters *p
         code = view_selection_parse(&question.selection, profiles, parameters, error);
     if (code == 0)
         code = make(&question, error);
+    if (code == 0 && question.course_dumps > 0)
+        code = course_make(&question.course, profiles, &question.selection, question.by,
+                           (size_t)question.course_dumps, error);
     if (code == 0)
         write_answer(&question, out);
+    course_free(&question.course);
     view_selection_clear(&question.selection);
     view_leaves_free(&question.leaves);
     table_free(&question.table);

@@ -18,6 +18,8 @@ typedef int answer_function(struct view_profiles *profiles,
 
 /* The sizes that processes report of their allocators at a dump, as JSON. */
 answer_function answer_allocators;
+/* The rows of a table over time, as JSON. */
+answer_function answer_course;
 /* A level of the heap details, of several dumps side by side, as JSON. */
 answer_function answer_details;
 /* The selection as a file of another format. */

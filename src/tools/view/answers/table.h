@@ -8,6 +8,7 @@
 #define HEAPPROFD_VIEW_TABLE_H
 
 #include "tools/view/model/leaves.h"
+#include "util/json_writer.h"
 
 struct table_row {
     const char *label; /* NULL: of a function or a class */
@@ -28,5 +29,9 @@ int table_make(struct table *table, struct view_profiles *profiles,
                const struct view_selection *selection, const struct view_leaves *leaves,
                enum view_dimension key, struct error *error);
 void table_free(struct table *table);
+
+/* Write what names a row, and its `part` for only=. */
+void table_write_key(struct json_writer *json, struct view_profiles *profiles,
+                     enum view_dimension by, const struct table_row *row);
 
 #endif

@@ -144,7 +144,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (!place) return <NoHeap />;
   if (place.heap.unseen !== "") return <Unseen place={place} />;
   if (place.heap.dumps.length === 0) return <NoDump place={place} />;
-  if (selection.tab === "table") return <TablePanel />;
+  if (selection.tab === "table") return <TablePanel heap={place.heap} />;
   if (selection.tab === "memory") return <MemoryPanel place={place} selection={selection} />;
   if (selection.tab === "details") return <HeapDetailsPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "source") return <SourcePanel />;

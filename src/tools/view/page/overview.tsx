@@ -8,43 +8,17 @@ import { isSaved } from "./saved/saved";
 import { Parts, Sentence } from "./sentence";
 import { lossInWords, movementOf } from "./sentences";
 import { askSummary, askTable, selectionParameters, useAnswer, type Answer } from "./source";
+import { Spark } from "./spark";
 import { NOTHING_SELECTED, select, useSelection, type Page, type Selection } from "./state";
 import { shortModule } from "./tree";
 import type { Dump, Heap, MaybeFigure, Overview, Process, Profile, Table, Topic, ViewName } from "./types";
 import { bytesInWords, countInWords, figureInWords, intervalInWords, plural, samplingInWords, shareInWords, timeInWords } from "./words";
 
 const SPARK_WIDTH = 120;
-const SPARK_HEIGHT = 24;
 
-/** Of the dumps of each column of pixels, the one with most live bytes. */
-function columnsOf(dumps: Dump[]): Dump[] {
-  const step = Math.ceil(dumps.length / SPARK_WIDTH);
-  if (step <= 1) return dumps;
-  const columns: Dump[] = [];
-  for (let i = 0; i < dumps.length; i += step)
-    columns.push(dumps.slice(i, i + step).reduce((most, dump) => (dump.space!.value > most.space!.value ? dump : most)));
-  return columns;
-}
-
-/** Live bytes over time, from zero; as high as the most that the heap has. */
-function Sparkline({ heap }: { heap: Heap }) {
-  const points = columnsOf(heap.dumps.filter((dump) => dump.space !== null));
-  if (points.length < 2) return null;
-  const first = points[0]!.time;
-  const span = points[points.length - 1]!.time - first || 1;
-  const most = Math.max(...points.map((dump) => dump.space!.value), 1);
-  const at = (dump: Dump) => {
-    const x = 1 + ((dump.time - first) / span) * (SPARK_WIDTH - 2);
-    const y = SPARK_HEIGHT - 2 - (dump.space!.value / most) * (SPARK_HEIGHT - 4);
-    return `${x.toFixed(1)} ${y.toFixed(1)}`;
-  };
-  const line = points.map(at).join("L");
-  return (
-    <svg class="spark" width={SPARK_WIDTH} height={SPARK_HEIGHT} aria-hidden="true">
-      <path class="spark-area" d={`M1 ${SPARK_HEIGHT - 1}L${line}L${SPARK_WIDTH - 1} ${SPARK_HEIGHT - 1}Z`} />
-      <path class="spark-line" d={`M${line}`} />
-    </svg>
-  );
+/** Live bytes over time. */
+function HeapSpark({ heap }: { heap: Heap }) {
+  return <Spark width={SPARK_WIDTH} points={heap.dumps.flatMap(({ time, space }) => (space === null ? [] : [{ time, value: space.value }]))} />;
 }
 
 const HOLDERS = 5;
@@ -161,7 +135,7 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
           <td class="number">{last && last.exact_calls !== null ? countInWords(last.exact_calls) : ""}</td>
         </>
       )}
-      <td>{heap.unseen === "" && <Sparkline heap={heap} />}</td>
+      <td>{heap.unseen === "" && <HeapSpark heap={heap} />}</td>
       <td class="number">{countInWords(heap.dumps.length)}</td>
       <td>{samplingInWords(heap)}
         {lost > 0 && <span class="warn"> · {plural(lost, "kind")} of losses</span>}

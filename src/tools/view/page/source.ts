@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
 import { filterInWords, onlyInWords, type Selection } from "./state";
-import type { Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
+import type { Course, Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
 
 /** The server said no, in a sentence. */
 export class Refusal extends Error {}
@@ -198,6 +198,7 @@ export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnsw
 export const askSummary = (path: string, signal: AbortSignal) => askJson<Summary>(path, signal);
 export const askReported = (path: string, signal: AbortSignal) => askJson<{ row: Reported[] }>(path, signal);
 export const askDetails = (path: string, signal: AbortSignal) => askJson<Details>(path, signal);
+export const askCourse = (path: string, signal: AbortSignal) => askJson<Course>(path, signal);
 export const askTable = (path: string, signal: AbortSignal) => askJson<Table>(path, signal);
 export const askSource = (path: string, signal: AbortSignal) => askJson<SourceLines>(path, signal);
 export const askFunctions = (path: string, signal: AbortSignal) => askJson<FunctionNumbers>(path, signal);

@@ -40,6 +40,7 @@ export interface Selection {
   dump: number | null; // null: the last
   base: string; // "": no difference; "2": a dump of the heap; "1.0.5": of another profile
   time: string; // the part of the timeline that is shown, in seconds: "1.5-3"; "": all
+  over: Dimension | ""; // what the timeline stacks; "": it shows sums
   also: string; // further dumps of the heap details, as the base: "4,1.0.5"
   view: ViewName;
   filters: Filter[];
@@ -70,6 +71,7 @@ export const NOTHING_SELECTED: Selection = {
   dump: null,
   base: "",
   time: "",
+  over: "",
   also: "",
   view: "space",
   filters: [],
@@ -138,6 +140,7 @@ export function parseSelection(fragment: string): Selection {
     dump: wholeNumber(given.get("dump")),
     base: path("base"),
     time: /^\d+(\.\d+)?-\d+(\.\d+)?$/.test(given.get("time") ?? "") ? given.get("time")! : "",
+    over: oneOf(given.get("over"), ["", ...DIMENSIONS], NOTHING_SELECTED.over),
     also: ofForm(given.get("also"), /^\d+(\.\d+\.\d+)?(,\d+(\.\d+\.\d+)?)?$/),
     view: oneOf(given.get("view"), VIEWS, NOTHING_SELECTED.view),
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),

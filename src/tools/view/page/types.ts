@@ -139,6 +139,7 @@ export interface TableRow {
   self_bytes?: MaybeFigure;
   self_count?: MaybeFigure;
   beyond_chance?: boolean; // of a difference, as the server judges it
+  course?: number[]; // with its callees at each dump of the table's course
 }
 
 export interface Table {
@@ -147,7 +148,25 @@ export interface Table {
   unknown: boolean;
   judged?: boolean; // as in TreeHeader
   rows: number;
+  course?: number[]; // dumps
   row: TableRow[];
+}
+
+/** Figures by dump, in the view's unit. */
+export interface CourseFigures {
+  value: number[];
+  low: (number | null)[]; // null: unknown
+  high: (number | null)[];
+}
+
+/** The rows of a table over time: those that had most at any dump, and the others' sum. */
+export interface Course {
+  unknown: boolean;
+  all: number; // the heap's dumps
+  dumps: number[]; // those of the columns
+  rows: number;
+  row: (Pick<TableRow, "key" | "part" | "function" | "module" | "tid"> & CourseFigures)[];
+  rest: CourseFigures;
 }
 
 /** A row of the heap details: its figures by dump. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows of a table by page, as far as they were seen. The order of rows is that of the column which
 // the user chose, down or up.
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { askTable, selectionParameters, useAnswer } from "../source";
+import type { SparkPoint } from "../spark";
 import type { Selection } from "../state";
-import type { Table, TableBy, TableOrder, TableRow } from "../types";
+import type { Heap, Table, TableBy, TableOrder, TableRow } from "../types";
 
 const PAGE = 500;
 
@@ -17,12 +18,12 @@ export function orderOf({ by, order, sort }: Selection): { order: TableOrder; so
   return { order: of, sort: sort === "" ? (of === "name" ? "up" : "down") : sort };
 }
 
-function pathOf(selection: Selection, search: string, offset: number): string {
+function pathOf(selection: Selection, search: string, offset: number, limit = PAGE): string {
   const parameters = selectionParameters(selection);
   parameters.set("by", selection.by);
   parameters.set("order", orderOf(selection).order);
   if (selection.sort !== "") parameters.set("sort", selection.sort);
-  parameters.set("limit", String(PAGE));
+  parameters.set("limit", String(limit));
   parameters.set("offset", String(offset));
   if (search !== "") parameters.set("search", search);
   return `api/table?${parameters}`;
@@ -53,4 +54,26 @@ export function usePages(selection: Selection, search: string) {
     }
   };
   return { first, row, need };
+}
+
+const COURSES = 100; // rows that are asked for together
+const COURSE_DUMPS = 24; // of a line, 4 pixels apart
+const SETTLED_MS = 200; // then the lines are asked for: each takes as many tables as it has dumps
+
+/** What the rows that are seen hold over time, by index; they come after the table. */
+export function useCourses(selection: Selection, heap: Heap, search: string, begin: number, end: number) {
+  const key = pathOf(selection, search, 0);
+  const [settled, settle] = useState("");
+  useEffect(() => {
+    const timer = setTimeout(() => settle(key), SETTLED_MS);
+    return () => clearTimeout(timer);
+  }, [key]);
+  const first = Math.floor(begin / COURSES) * COURSES;
+  const limit = Math.ceil((end - first) / COURSES) * COURSES;
+  const isWanted = heap.dumps.length > 1 && settled === key && limit > 0;
+  const { value, key: of } = useAnswer(isWanted ? `${pathOf(selection, search, first, limit)}&course=${COURSE_DUMPS}` : null, askTable);
+  const times = value?.course?.map((dump) => heap.dumps[dump]?.time ?? 0) ?? [];
+  const isOfRows = of.startsWith(key.slice(0, key.indexOf("&limit=")));
+  return (index: number): SparkPoint[] =>
+    (isOfRows ? value?.row[index - first]?.course ?? [] : []).map((amount, i) => ({ time: times[i]!, value: amount }));
 }

@@ -7,8 +7,8 @@ import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
 import { select, useSelection } from "../state";
 import { hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./row";
-import { orderOf, usePages } from "./pages";
-import type { TableBy, TableOrder, TableRow } from "../types";
+import { orderOf, useCourses, usePages } from "./pages";
+import type { Heap, TableBy, TableOrder, TableRow } from "../types";
 import { useVirtualRows } from "../virtual_rows";
 import { plural } from "../words";
 import { useShortcuts } from "../keys";
@@ -22,7 +22,7 @@ const TITLES: Partial<Record<TableBy, string>> = {
   lifetime: "By the mean lifetime of the blocks that each stack has freed",
 };
 
-export function TablePanel() {
+export function TablePanel({ heap }: { heap: Heap }) {
   const selection = useSelection();
   const { by } = selection;
   const { order, sort } = orderOf(selection);
@@ -36,6 +36,8 @@ export function TablePanel() {
   const [chosen, setChosen] = useState(0);
   const rows = first.value?.rows ?? 0;
   const { box, begin, end, page, onScroll, reveal } = useVirtualRows(rows, ROW, HEAD);
+  const courseOf = useCourses(selection, heap, search, begin, Math.min(end, rows));
+  const hasCourse = heap.dumps.length > 1;
   const signed = selection.base !== "";
   const counts = selection.view.endsWith("objects");
   const whole = (counts ? first.value?.count?.value : first.value?.bytes?.value) ?? 0;
@@ -108,7 +110,7 @@ export function TablePanel() {
         {signed && (order === "self" || order === "total") && <span class="faint note">Rows whose stacks changed most come first</span>}
       </div>
       <Path selection={selection} />
-      <div class={`grid by-${by}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
+      <div class={`grid by-${by}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
         <div class="grid-body" ref={box} tabIndex={0} aria-label="Rows" onKeyDown={onKeyDown}
           onScroll={onScroll}>
         <div class="row head" role="row">
@@ -118,6 +120,7 @@ export function TablePanel() {
           <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
           {hasSelf(by) && sortBy(bytesOrder.total, "With callees")}
           {sortBy(countOrder.self, "Allocations")}
+          {hasCourse && <span role="columnheader" title={hasSelf(by) ? "With callees, at all dumps; each line is as high as its own most" : "At all dumps; each line is as high as its own most"}>Over time</span>}
         </div>
           {first.value?.unknown ? <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>
             : first.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={first.error} /></p></div>
@@ -128,7 +131,7 @@ export function TablePanel() {
                     const index = begin + i;
                     const found = row(index);
                     return found
-                      ? <Row key={index} row={found} top={index * ROW} look={look} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
+                      ? <Row key={index} row={found} top={index * ROW} look={look} course={hasCourse ? courseOf(index) : null} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
                       : <div key={index} class="row pending" style={{ top: `${index * ROW}px` }}>…</div>;
                   })}
                 </div>

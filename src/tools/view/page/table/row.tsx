@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of a table, and one row of it.
+import { Spark, type SparkPoint } from "../spark";
 import { shortModule } from "../tree";
 import { isOfClasses } from "./pages";
 import type { MaybeFigure, TableBy, TableOrder, TableRow } from "../types";
@@ -7,6 +8,7 @@ import { amountInWords, judgeInWords, marginInWords, partInWords, shareInWords, 
 
 export const ROW = 26; // pixels
 const BAR = 64;
+const COURSE = 96; // a line of what the row holds over time
 const WIDE_BAR = 320; // of a histogram
 
 const HAS_MODULE = new Set<TableBy>(["function", "holder"]);
@@ -31,7 +33,7 @@ export function ordersOf({ by, signed, counts }: Look, ofCounts: boolean): { sel
   return { self: hasSelf(by) ? `self_${unit}` : unit, total: unit };
 }
 
-export function keyInWords(by: TableBy, row: TableRow): string {
+export function keyInWords(by: TableBy, row: Pick<TableRow, "key" | "part" | "tid">): string {
   if (isOfClasses(by)) return partInWords(by, row.part ?? "");
   if (by === "thread") return row.key === "" && row.tid === 0 ? "(unknown)" : `${row.key || "(no name)"}${row.tid ? ` (${row.tid})` : ""}`;
   return row.key || "(none)";
@@ -54,8 +56,8 @@ function Bar({ value, look, faint }: { value: number; look: Look; faint: boolean
   return <i class={`bar${kind}`} style={{ width: `${share * (isWide ? WIDE_BAR : BAR)}px` }} />;
 }
 
-export function Row({ row, top, look, isChosen, onOpen }: {
-  row: TableRow; top: number; look: Look; isChosen: boolean; onOpen: (event: MouseEvent) => void;
+export function Row({ row, top, look, course, isChosen, onOpen }: {
+  row: TableRow; top: number; look: Look; course: SparkPoint[] | null; isChosen: boolean; onOpen: (event: MouseEvent) => void;
 }) {
   const { by, signed, counts } = look;
   const own = hasSelf(by);
@@ -77,6 +79,7 @@ export function Row({ row, top, look, isChosen, onOpen }: {
       </span>
       {own && <span role="cell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
       <span role="cell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
+      {course && <span role="cell"><Spark points={course} width={COURSE} /></span>}
     </div>
   );
 }

@@ -2,6 +2,7 @@
 // What the timeline draws: uPlot's options for the series, and above them a strip of diamonds, one for
 // each dump, and a strip of marks.
 import uPlot from "uplot";
+import { css, DARK, fillOf, LIGHT, type Theme } from "../flame/colours";
 import { dumpIndex, isAtPeak, isKept, peakOf, type Place } from "../model";
 import type { Mark, SeriesKind, Timeline } from "./series";
 import type { Selection } from "../state";
@@ -16,17 +17,23 @@ const MARK = 5; // half of a mark's width
 const WORD = 8; // between words of marks
 const PEAK_ROOM = 48; // for its word
 
-export interface Colours extends Record<Exclude<SeriesKind, "low" | "high" | "other">, string> {
+export interface Colours extends Record<Exclude<SeriesKind, "low" | "high" | "other" | "layer">, string> {
   others: string[];
+  layers: string[];
   band: string; ink: string; faint: string; line: string; accent: string; ground: string; warn: string;
 }
 
+const LAYERS = 8; // as many as the palette has hues, and a paler one
+const layersIn = (theme: Theme) => Array.from({ length: LAYERS }, (_, i) => css(fillOf(i, 1, theme)));
+
 export const COLOURS: Record<"light" | "dark", Colours> = {
   light: {
+    layers: layersIn(LIGHT), rest: css(fillOf(-1, 1, LIGHT)),
     others: ["#cc79a7", "#009e73", "#d55e00", "#56b4e9"], live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
     rate: "#00795a", counted: "#1b1d20", ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad", ground: "#ffffff", warn: "#b23c00",
   },
   dark: {
+    layers: layersIn(DARK), rest: css(fillOf(-1, 1, DARK)),
     others: ["#cc79a7", "#3cc79b", "#ff8a4c", "#2f8fd0"], live: "#56b4e9", band: "#56b4e930", rss: "#e6b450", anonymous: "#e08a5a", file: "#c5c95a", shmem: "#b3a8f0", swap: "#d79ac0",
     rate: "#3cc79b", counted: "#eceef0", ink: "#eceef0", faint: "#a3abb4", line: "#2c3036", accent: "#7ab8ff", ground: "#181a1d", warn: "#ff9f6b",
   },
@@ -36,7 +43,9 @@ export const COLOURS: Record<"light" | "dark", Colours> = {
 export function coloursOf(data: Timeline, colours: Colours): Map<string, string> {
   const all = [...data.series, ...data.rates];
   const others = all.filter((one) => one.kind === "other");
+  const layers = all.filter((one) => one.kind === "layer").reverse();
   return new Map(all.map((one) => [one.key, one.kind === "other" ? colours.others[others.indexOf(one) % colours.others.length]!
+    : one.kind === "layer" ? colours.layers[layers.indexOf(one) % colours.layers.length]!
     : one.kind === "low" || one.kind === "high" ? "transparent" : colours[one.kind]]));
 }
 
@@ -118,10 +127,13 @@ function drawDumps(plot: uPlot, drawn: Drawn) {
   if (chosen >= 0) draw(chosen);
 }
 
+/** Whether layers add up to the whole heap. */
+const isWhole = ({ filters, only }: Selection) => filters.length + only.length === 0;
+
 /** A ring at the peak, and its word. It is between two dumps, where no line leads. */
 function drawPeak(plot: uPlot, { place: { heap }, selection, colours, beginning }: Drawn) {
   const peak = peakOf(heap);
-  if (!peak || peak.time === null || selection.view.endsWith("objects")) return;
+  if (!peak || peak.time === null || selection.view.endsWith("objects") || (selection.over !== "" && !isWhole(selection))) return;
   const { ctx: context } = plot;
   const ratio = devicePixelRatio;
   const { left, width, top, height } = plot.bbox;
@@ -212,7 +224,9 @@ function drawAll(plot: uPlot, drawn: Drawn) {
 
 function makeSeries(data: Timeline, colours: Colours, shown: Set<string>): uPlot.Series[] {
   const strokes = coloursOf(data, colours);
-  const own = data.series.map((one): uPlot.Series => ({
+  const own = data.series.map((one): uPlot.Series => (one.kind === "layer" || one.kind === "rest" ? {
+    scale: "y", stroke: colours.ground, fill: strokes.get(one.key), width: 1, points: { show: false },
+  } : {
     scale: "y", show: one.kind === "low" || one.kind === "high" || shown.has(one.key), stroke: strokes.get(one.key),
     width: one.kind === "live" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
   }));
@@ -238,8 +252,9 @@ export function makeOptions({ data, drawn, shown, counts, width, showAll }: Plot
   const [low, high] = (["low", "high"] as const).map((kind) => data.series.findIndex((one) => one.kind === kind) + 1) as [number, number];
   const hasRate = data.rates.some((one) => shown.has(one.key));
   const room = (_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax => [Math.min(min ?? 0, 0), (max ?? 1) > 0 ? (max ?? 1) * 1.08 : 1];
+  const hasPeak = data.series.some((one) => one.kind === "layer") && isWhole(drawn.current.selection);
   const peak = counts ? 0 : (peakOf(drawn.current.place.heap)?.bytes.value ?? 0);
-  const withPeak = (plot: uPlot, min: number | null, max: number | null) => room(plot, min, shown.has("live") ? Math.max(max ?? 0, peak) : max);
+  const withPeak = (plot: uPlot, min: number | null, max: number | null) => room(plot, min, shown.has("live") || hasPeak ? Math.max(max ?? 0, peak) : max);
   return {
     width, height: HEIGHT + (marks.length > 0 ? MARK_STRIP : 0), legend: { show: false },
     padding: [STRIP + 6 + (marks.length > 0 ? MARK_STRIP : 0), hasRate ? 0 : 16, 0, 0],

@@ -7,7 +7,7 @@ import { lossInWords } from "../sentences";
 import type { Dump, Heap, Memory, Process, Profile, ViewName } from "../types";
 import { intervalInWords } from "../words";
 
-export type SeriesKind = "live" | "other" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted";
+export type SeriesKind = "live" | "other" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted" | "layer" | "rest";
 export type Value = number | null | undefined;
 
 export interface Series {

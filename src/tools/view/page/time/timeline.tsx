@@ -8,6 +8,7 @@ import {
   atDump, atPeak, beginningOf, dumpBeside, dumpIndex, dumpTitle, isAtPeak, keptDump, nearestDump, peakOf, peakTitle, type Place,
 } from "../model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
+import { Layers, OverChoice, stackOf, useCourse } from "./stack";
 import { useFold } from "../fold";
 import { useConnection } from "../source";
 import { select, selection as now, type Selection } from "../state";
@@ -239,7 +240,9 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const { heap, process, profile } = place;
   const beginning = beginningOf(profile);
   const counts = selection.view.endsWith("objects");
-  const data = useMemo(() => timelineOf({ heap, others: otherHeaps(profile, heap), process, beginning, view: selection.view }), [heap, process, beginning, counts]);
+  const { value: course, error: courseError } = useCourse(selection);
+  const data = useMemo(() => (course ? stackOf(course, heap, beginning) : timelineOf({ heap, others: otherHeaps(profile, heap), process, beginning, view: selection.view })),
+    [heap, process, beginning, counts, course]);
   const marks = useMemo(() => marksOf(heap), [heap]);
   const [hidden, setHidden] = useState(new Set<string>(HIDDEN_FIRST));
   const [pointed, setPointed] = useState(NOTHING_POINTED);
@@ -262,16 +265,19 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
     <section class="timeline" aria-label="Timeline" ref={box}>
       <div class="timeline-head">
         <Title place={place} index={described} marks={marks} />
-        {!isFolded && <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />}
+        {!isFolded && heap.dumps.length > 1 && <OverChoice selection={selection} />}
+        {!isFolded && !course && <Legend data={data} colours={colours} shown={shown} counts={counts} index={atCursor} onToggle={toggle} />}
         {hasPlot && <button type="button" class="fold" aria-expanded={!isFolded} title={isFolded ? "Show the timeline" : "Fold the timeline"}
           onClick={fold}>{isFolded ? "▸" : "▾"}</button>}
       </div>
       {hasPlot && !isFolded && (
         <div class="timeline-room">
           <Plot place={place} selection={selection} data={data} marks={marks} colours={colours} shown={shown} counts={counts} onPoint={setPointed} />
+          {course && <Layers course={course} selection={selection} colours={colours} dump={pointed.index >= 0 ? pointed.index : dumpIndex(heap, selection.dump)} />}
           <MarkTip marks={pointed.marks} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
         </div>
       )}
+      {courseError !== "" && <p class="range-line faint">{capitalized(courseError)}.</p>}
       {selection.base !== "" && !isAtPeak(heap, selection) && <Range place={place} selection={selection} />}
     </section>
   );
