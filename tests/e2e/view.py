@@ -769,9 +769,43 @@ def check_course(server):
     check(server.ask("api/course?heap=0.0&by=lifetime&dumps=0")[0] == 400, "no dumps")
 
 
+def check_retained(server, last):
+    """What was retained since a dump is a graph and tables, whose sums are those of the range."""
+    middle = last // 2
+    selection = f"heap=0.0&dump={last}&base={middle}&retained=1"
+    whole = server.json(f"api/range?heap=0.0&dump={last}&base={middle}")
+    check(0 < whole["retained_least"] <= whole["retained_most"], f"the range: {whole}")
+    for by in ("holder", "module", "thread", "type"):
+        table = server.json(f"api/table?{selection}&by={by}&limit=20000")
+        own = "self_bytes" if by == "module" else "bytes"
+        for bound, key in (("least", "retained_least"), ("value", "retained_most")):
+            check(is_near(table["bytes"][bound], whole[key]), f"{by}: {bound} {table['bytes']}, the range: {whole}")
+            check(is_near(sum(row[own][bound] for row in table["row"]), whole[key]), f"the rows by {by} are not {key}")
+        for figure in (row[unit] for row in [table, *table["row"]] for unit in ("bytes", "count")):
+            check(figure["low"] <= figure["least"] <= figure["value"] <= figure["high"], f"{by}: {figure}")
+        row = table["row"][0]
+        part = urllib.parse.quote(f"{by}:{row['part']}")
+        alone = server.json(f"api/table?{selection}&by=function&only={part}")["bytes"]
+        check(is_near(alone["value"], row["bytes"]["value"]) and is_near(alone["least"], row["bytes"]["least"]), f"{by}: {alone} alone, {row}")
+        then = server.json(f"api/table?heap=0.0&dump={last}&by={by}&limit=20000")["row"]
+        live = {one["part"]: one["bytes"]["value"] for one in then}
+        for one in table["row"]:
+            check(one["bytes"]["value"] <= live[one["part"]] * (1 + 1e-9), f"more of {one} than is live: {live[one['part']]}")
+    header, nodes = server.tree(heap="0.0", dump=last, base=middle, retained=1, direction="down")
+    check(header["retained"] and not header["difference"] and is_near(header["whole"]["bytes"]["least"], whole["retained_least"]), f"{header['whole']}")
+    check(is_near(nodes[0]["bytes"], whole["retained_most"]) and is_near(nodes[0]["lost_bytes"], whole["retained_least"]), f"the root: {nodes[0]}")
+    turned = server.json(f"api/table?heap=0.0&dump={middle}&base={last}&retained=1&by=holder")
+    check(is_near(turned["bytes"]["value"], whole["retained_most"]), "the order matters")
+    check(server.json(f"api/table?heap=0.0&dump={last}&base={last}&retained=1")["rows"] == 0, "retained since now")
+    for question in (f"table?{selection}&by=size", f"table?{selection}&view=max", f"table?{selection}&only=lifetime:none", "tree?heap=0.0&retained=1",
+                     f"tree?{selection}&group=heap", f"export?{selection}&format=json"):
+        check(server.ask("api/" + question)[0] == 400, question)
+
+
 def test_range():
     """Between two dumps: the change is that of diff, and for neighbours retained is that of query."""
-    script = ("import time\nkept = []\nfor i in range(16):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n time.sleep(0.05)\n")
+    script = ("import time\nkept, blocks = [], []\nfor i in range(16):\n kept += [str(j) * 3 for j in range(2000)]\n del kept[:500]\n"
+              " blocks += [bytearray(2000) for _ in range(40)]\n del blocks[:10]\n time.sleep(0.05)\n")
     call(TOOL, "host", "-q", "-c", "100", "-o", at("range"), "-i", "256", *ONE_HEAP, "--", "/usr/bin/python3", "-c", script)
     with Server(at("range")) as server:
         check_course(server)
@@ -792,6 +826,7 @@ def test_range():
             for key, name, share in (("retained_least", "retained", 0.02), ("allocated", "allocated", 1e-3), ("change", "delta", 1e-3)):
                 check(abs(answer[key] - row[name]) <= 1000 + share * row["allocated"], f"dump {dump}: {key} {answer[key]}, query: {row}")
         check(compared >= 1, f"{compared} intervals compared")
+        check_retained(server, max(range(len(dumps)), key=lambda dump: dumps[dump]["space"]["value"]))
         first, last = dumps[0], dumps[-1]
         whole = server.json(f"api/range?heap=0.0&dump={len(dumps) - 1}&base=0")
         check(is_near(whole["change"], last["space"]["value"] - first["space"]["value"]), f"the whole range: {whole}")

@@ -188,7 +188,12 @@ for (const name of names)
       const bases = [0, Math.floor(last / 2), last].map(String);
       for (const other of of.heaps)
         if (other.id.split(".")[0] !== heap.id.split(".")[0] && other.name === heap.name) bases.push(`${other.id}.${other.dumps.length - 1}`);
-      for (const base of [0, last]) await ask(of, `api/range?heap=${heap.id}&dump=${Math.floor(last / 2)}&base=${base}`);
+      for (const base of [0, last]) {
+        const selection = `heap=${heap.id}&dump=${Math.floor(last / 2)}&base=${base}`;
+        await ask(of, `api/range?${selection}`);
+        await ask(of, `api/tree?${selection}&retained=1&direction=up`);
+        for (const by of ["holder", "thread", "size"]) await ask(of, `api/table?${selection}&retained=1&by=${by}`);
+      }
       for (const base of new Set(bases))
         for (const view of VIEWS) {
           const selection = `heap=${heap.id}&base=${base}&view=${view}`;

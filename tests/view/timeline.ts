@@ -4,8 +4,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
-import type { Course } from "page/types";
-import { bytesInWords, countInWords, figureInWords, signedInWords } from "page/words";
+import type { Course, Table } from "page/types";
+import { bytesInWords, countInWords, figureInWords, signedInWords, valueInWords } from "page/words";
 
 interface Estimate {
   estimate: number;
@@ -63,6 +63,17 @@ function testReal({ page, open, shows, until, expected }: Tools) {
     await shows(".range-line", `${bytesInWords(range["allocated"]!)} allocated`);
     const [least, most] = [bytesInWords(range["retained_least"]!), bytesInWords(range["retained_most"]!)];
     await shows(".range-line", `retained since: ${least === most ? least : `${least} to ${most}`}`);
+    await page().getByRole("group", { name: "Graph and table of" }).getByRole("button", { name: "retained since" }).click();
+    const words = least === most ? least : `${least} to ${most}`;
+    await shows(".details", `Bytes ${words}`);
+    assert(page().url().includes("tab=flame") && page().url().includes("isRetained=true"));
+    await page().getByRole("tab", { name: "Table" }).click();
+    await page().getByRole("button", { name: "Holder", exact: true }).first().click();
+    const table = await page().evaluate(async (path) => (await fetch(path)).json() as Promise<Table>, `api/table?heap=0.0&dump=${next}&base=${first}&retained=1&by=holder`);
+    const top = table.row[0]!;
+    await shows(".grid-room .row", `${valueInWords(top.bytes!, false)}`);
+    await page().getByRole("group", { name: "Graph and table of" }).getByRole("button", { name: "change" }).click();
+    await until("the table is of the change", async () => !page().url().includes("isRetained") && (await page().locator(".bar.grew, .bar.chance, .bar.shrank").count()) > 0);
     await page().getByRole("button", { name: "No comparison" }).click();
     await until("nothing is compared", async () => !page().url().includes("base="));
   });

@@ -175,6 +175,10 @@ int answer_export(struct view_profiles *profiles, const struct view_parameters *
         return error_set(error, -EINVAL, "format is pprof, collapsed, speedscope or json");
     if (view_parameter(parameters, "group") != NULL)
         return error_set(error, -EINVAL, "a file has no groups: export one part of the graph");
+    if (view_parameter(parameters, "retained") != NULL)
+        return error_set(error, -EINVAL,
+                         "a file has one figure of each stack, and not the two bounds of what was "
+                         "retained: choose SVG");
     if (strcmp(format, "json") == 0)
         return export_json(profiles, parameters, out, error);
     int code = view_selection_parse(&selection, profiles, parameters, error);

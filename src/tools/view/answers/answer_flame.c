@@ -109,7 +109,7 @@ static const struct column {
     COLUMN("samples", COLUMN_F32, sum.gained.samples),
     COLUMN("self_bytes", COLUMN_F64, self.gained.bytes),
     COLUMN("self_count", COLUMN_F64, self.gained.count),
-    /* of a difference alone */
+    /* of a difference, and of what was retained */
     COLUMN("lost_bytes", COLUMN_F64, sum.lost.bytes),
     COLUMN("lost_count", COLUMN_F64, sum.lost.count),
     COLUMN("lost_bytes_variance", COLUMN_F32, sum.lost.bytes_variance),
@@ -167,6 +167,8 @@ static void write_total(struct json_writer *json, const char *key, const struct 
     if (view_selection_is_difference(&graph->selection)) {
         const struct change change = view_leaves_change(leaves, &leaves->total, counts, true);
         total = (struct estimate_shown){change.value, view_leaves_limits(leaves, &change)};
+    } else if (view_selection_is_retained(&graph->selection)) {
+        total = view_retained_shown(&graph->selection, &leaves->total, counts, true);
     } else {
         total = view_total(at, graph->selection.view, counts);
     }
@@ -174,6 +176,8 @@ static void write_total(struct json_writer *json, const char *key, const struct 
     json_number(json, "value", total.value);
     json_number(json, "low", total.interval.low);
     json_number(json, "high", total.interval.high);
+    if (view_selection_is_retained(&graph->selection))
+        json_number(json, "least", counts ? leaves->total.lost.count : leaves->total.lost.bytes);
     if (leaves->bounds[counts].has_totals) {
         json_number(json, "before", leaves->bounds[counts].before);
         json_number(json, "after", leaves->bounds[counts].after);
@@ -225,6 +229,15 @@ static void write_columns(struct json_writer *json, size_t count)
     json_end_array(json);
 }
 
+/* What was retained has its lower bound in the columns of what a difference has lost. */
+static size_t column_count(const struct tree *tree)
+{
+    const struct view_selection *selection = &tree->graph.selection;
+    return view_selection_is_difference(selection) || view_selection_is_retained(selection)
+               ? COLUMNS
+               : COLUMNS_OF_DUMP;
+}
+
 static void write_header(FILE *out, const struct tree *tree)
 {
     const struct view_leaves *leaves = &tree->graph.leaves;
@@ -234,6 +247,7 @@ static void write_header(FILE *out, const struct tree *tree)
     json_unsigned(&json, "nodes", tree->graph.flame.count);
     json_bool(&json, "pruned", tree->graph.flame.pruned);
     json_bool(&json, "difference", difference);
+    json_bool(&json, "retained", view_selection_is_retained(&tree->graph.selection));
     json_bool(&json, "counts", export_view_counts_calls(tree->graph.selection.view));
     json_bool(&json, "unknown", leaves->unknown);
     json_bool(&json, "exact", leaves->exact);
@@ -258,7 +272,7 @@ static void write_header(FILE *out, const struct tree *tree)
     json_end_object(&json);
     write_functions(&json, tree);
     write_groups(&json, tree);
-    write_columns(&json, difference ? COLUMNS : COLUMNS_OF_DUMP);
+    write_columns(&json, column_count(tree));
     json_array(&json, "marks");
     for (size_t i = 0; tree->graph.marks != NULL && i < tree->graph.flame.count; i++)
         if (tree->graph.marks[i])
@@ -273,8 +287,6 @@ static void write_header(FILE *out, const struct tree *tree)
 
 static void write_tree(struct tree *tree, FILE *out)
 {
-    bool difference = view_selection_is_difference(&tree->graph.selection);
-    size_t column_count = difference ? COLUMNS : COLUMNS_OF_DUMP;
     char *header = NULL;
     size_t length = 0;
     FILE *text = xopen_memstream(&header, &length);
@@ -290,7 +302,7 @@ static void write_tree(struct tree *tree, FILE *out)
         if (node->function != STACK_NONE)
             node->function = tree->numbers[node->function] - 1;
     }
-    for (size_t i = 0; i < column_count; i++)
+    for (size_t i = 0; i < column_count(tree); i++)
         write_column(out, &tree->graph.flame, &columns[i]);
 }
 

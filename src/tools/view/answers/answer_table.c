@@ -52,6 +52,8 @@ static struct estimate_shown shown_of(const struct question *question, const str
         return (struct estimate_shown){change.value,
                                        view_leaves_limits(&question->leaves, &change)};
     }
+    if (view_selection_is_retained(&question->selection))
+        return view_retained_shown(&question->selection, sum, counts, of_heap);
     if (of_heap)
         return view_total(at, question->selection.view, counts);
     return (struct estimate_shown){counts ? sum->gained.count : sum->gained.bytes,
@@ -67,6 +69,8 @@ static void write_figure(struct json_writer *json, const struct question *questi
     json_number(json, "value", shown.value);
     json_number(json, "low", shown.interval.low);
     json_number(json, "high", shown.interval.high);
+    if (view_selection_is_retained(&question->selection))
+        json_number(json, "least", counts ? sum->lost.count : sum->lost.bytes);
     json_end_object(json);
 }
 
@@ -318,6 +322,8 @@ int answer_table(struct view_profiles *profiles, const struct view_parameters *p
     int code = parse(&question, parameters, error);
     if (code == 0)
         code = view_selection_parse(&question.selection, profiles, parameters, error);
+    if (code == 0)
+        code = view_selection_retain(&question.selection, profiles, parameters, error);
     if (code == 0)
         code = make(&question, error);
     if (code == 0 && question.course_dumps > 0)

@@ -126,7 +126,7 @@ int course_make(struct course *course, struct view_profiles *profiles,
                 struct error *error)
 {
     struct view_selection of_heap = *selection;
-    of_heap.base = (struct view_dump){0};
+    of_heap.base = of_heap.least = (struct view_dump){0};
     *course = (struct course){0};
     choose_dumps(course, profiles, selection->at.dump.heap, most);
     int code = 0;

@@ -19,7 +19,8 @@
 #include "util/error.h"
 
 /* A sum over stacks. In a difference, `gained` is what only the later side has, and `lost` what
- * only the earlier side has; in a single dump, `gained` is the figure. */
+ * only the earlier side has; in a single dump, `gained` is the figure. Of what was retained,
+ * `gained` is the upper bound and `lost` the lower one. */
 struct flame_sum {
     struct profile_estimate gained, lost;
     /* Width of a box in the graph: the figure; in a difference, the sum of how much each stack has

@@ -101,6 +101,8 @@ int view_graph_make(struct view_graph *graph, struct view_profiles *profiles,
 {
     *graph = (struct view_graph){0};
     int code = view_selection_parse(&graph->selection, profiles, parameters, error);
+    if (code == 0)
+        code = view_selection_retain(&graph->selection, profiles, parameters, error);
     return code < 0 ? code : make(graph, profiles, parameters, error);
 }
 

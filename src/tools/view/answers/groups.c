@@ -256,6 +256,9 @@ static int group_heaps(struct maker *maker, struct error *error)
     const struct profile *profile = selection->at.of->profile;
     uint32_t process = selection->at.dump.heap->process;
     int code = 0;
+    if (view_selection_is_retained(selection))
+        return error_set(error, -EINVAL,
+                         "what was retained is of one heap, and not grouped by heap");
     if (view_selection_is_difference(selection) &&
         selection->base.dump.heap != selection->at.dump.heap)
         return error_set(error, -EINVAL,

@@ -30,6 +30,7 @@ struct parts {
     struct table *table;
     const struct view_selection *selection;
     enum view_dimension key;
+    bool of_least; /* the samples are the lower bound of what was retained */
     struct intern_table ids;
 };
 
@@ -49,10 +50,11 @@ static struct table_row *table_row_of(struct parts *at, const struct table_row *
 static void add_values(struct parts *at, const struct table_row *wanted,
                        const struct rollup_values *values)
 {
-    enum export_view view = at->selection->view;
-    struct flame_sum sum = {.gained = estimate_of_view(values, view)};
+    const struct profile_estimate figure = estimate_of_view(values, at->selection->view);
+    struct flame_sum sum = {.width = 0};
     struct table_row *row = table_row_of(at, wanted);
-    sum.width = estimate_rank(&sum.gained, view);
+    *(at->of_least ? &sum.lost : &sum.gained) = figure;
+    sum.width = at->of_least ? 0 : estimate_rank(&figure, at->selection->view);
     flame_sum_add(&row->self, &sum);
     flame_sum_add(&row->total, &sum);
 }
@@ -118,10 +120,9 @@ static const struct profile_sample *whole_of(const struct view_selection *select
     return selection->only.count > 0 ? of->part.whole[index] : of->dump.dump->samples[index];
 }
 
-static int by_part(struct parts *at, struct view_profiles *profiles)
+static int by_part_of(struct parts *at, struct view_profiles *profiles, const struct view_dump *of)
 {
     const struct view_selection *selection = at->selection;
-    const struct view_dump *of = &selection->at;
     const struct profile_dump *dump = view_shown(selection, of);
     int code = 0;
     for (size_t i = 0; i < dump->sample_count && code == 0; i++) {
@@ -134,6 +135,15 @@ static int by_part(struct parts *at, struct view_profiles *profiles)
         else
             code = take_parts(at, sample);
     }
+    return code;
+}
+
+static int by_part(struct parts *at, struct view_profiles *profiles)
+{
+    int code = by_part_of(at, profiles, &at->selection->at);
+    at->of_least = true;
+    if (code == 0 && view_selection_is_retained(at->selection))
+        code = by_part_of(at, profiles, &at->selection->least);
     return code;
 }
 
@@ -219,6 +229,8 @@ static const char *why_not(const struct view_selection *selection, enum view_dim
         why = NULL;
     if (why == NULL && is_difference && key == VIEW_THREAD && selection->view == EXPORT_MAX)
         why = "the file does not contain the peak of single threads";
+    if (why == NULL && key >= VIEW_SIZE && view_selection_is_retained(selection))
+        why = "what was retained is not known by it";
     if (why == NULL && is_difference && key >= VIEW_SIZE &&
         selection->at.dump.heap != selection->base.dump.heap)
         why = "two heaps are not compared by it; choose a dump of the same heap";

@@ -62,6 +62,10 @@ static int engine_export(struct view_profiles *profiles, const struct view_param
     const char *format = view_parameter(parameters, "format");
     if (view_parameter(parameters, "group") != NULL)
         return error_set(error, -EINVAL, "a file has no groups: export one part of the graph");
+    if (view_parameter(parameters, "retained") != NULL)
+        return error_set(error, -EINVAL,
+                         "a file has one figure of each stack, and not the two bounds of what was "
+                         "retained: choose SVG");
     if (format != NULL && strcmp(format, "json") == 0)
         return export_json(profiles, parameters, out, error);
     if (format != NULL && (strcmp(format, "collapsed") == 0 || strcmp(format, "speedscope") == 0))

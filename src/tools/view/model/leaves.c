@@ -81,6 +81,20 @@ static void add_dump(struct collector *collector)
     }
 }
 
+/* Add the lower bound of what was retained, as what is lost: stacks are as wide as the upper one.
+ */
+static void add_least(struct collector *collector)
+{
+    const struct view_dump *chosen = &collector->selection->least;
+    const struct profile_dump *dump = view_shown(collector->selection, chosen);
+    for (size_t i = 0; i < dump->sample_count; i++) {
+        struct rollup_values values = rollup_values_of(dump->samples[i]);
+        const struct flame_sum sum = {.lost =
+                                          estimate_of_view(&values, collector->selection->view)};
+        add_sum(collector, chosen->of, dump->samples[i]->callsite, &sum);
+    }
+}
+
 static void add_pair(struct collector *collector, const struct diff_pair *pair)
 {
     enum export_view view = collector->selection->view;
@@ -105,9 +119,8 @@ static void add_pair(struct collector *collector, const struct diff_pair *pair)
 
 /* --- two dumps of one heap --- */
 
-/* Return the part of a sample that has the thread, type and context of another one; NULL: none. */
-static const struct profile_part *part_like(const struct profile_sample *sample,
-                                            const struct profile_part *other)
+const struct profile_part *view_part_like(const struct profile_sample *sample,
+                                          const struct profile_part *other)
 {
     for (uint32_t i = 0; sample != NULL && i < sample->part_count; i++) {
         const struct profile_part *part = &sample->parts[i];
@@ -154,12 +167,12 @@ void view_change_each(const struct view_change *change, view_change_taker *take,
     for (uint32_t i = 0; after != NULL && i < after->part_count; i++) {
         const struct profile_part *part = &after->parts[i];
         const struct flame_sum sum =
-            sum_of_change(change->view, values_of(part_like(before, part)), values_of(part));
+            sum_of_change(change->view, values_of(view_part_like(before, part)), values_of(part));
         take(context, part, &sum);
     }
     for (uint32_t i = 0; before != NULL && i < before->part_count; i++) {
         const struct profile_part *part = &before->parts[i];
-        if (part_like(after, part) != NULL)
+        if (view_part_like(after, part) != NULL)
             continue;
         const struct flame_sum sum = sum_of_change(change->view, values_of(part), none);
         take(context, part, &sum);
@@ -297,6 +310,8 @@ void view_leaves_make(struct view_leaves *leaves, struct view_profiles *profiles
         add_dumps(&collector);
     else
         add_difference(&collector);
+    if (view_selection_is_retained(selection))
+        add_least(&collector);
     free(collector.places);
 }
 
@@ -314,6 +329,18 @@ struct change view_leaves_change(const struct view_leaves *leaves, const struct 
     const struct change_parts parts = {sum->gained, sum->lost};
     return (of_heap ? change_of_heap : change_of_row)(&parts, counts, &leaves->sampling,
                                                       &leaves->bounds[counts]);
+}
+
+struct estimate_shown view_retained_shown(const struct view_selection *selection,
+                                          const struct flame_sum *sum, bool counts, bool of_heap)
+{
+    const struct export_dump *at = &selection->at.dump;
+    double value = counts ? sum->gained.count : sum->gained.bytes,
+           least = counts ? sum->lost.count : sum->lost.bytes;
+    const struct profile_interval low = view_limits(&sum->lost, counts, &selection->least.dump),
+                                  high = of_heap ? view_total(at, selection->view, counts).interval
+                                                 : view_limits(&sum->gained, counts, at);
+    return (struct estimate_shown){value, {fmin(low.low, least), fmax(high.high, value)}};
 }
 
 bool view_leaves_are_judged(const struct view_leaves *leaves)

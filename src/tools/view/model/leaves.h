@@ -7,6 +7,7 @@
 #define HEAPPROFD_VIEW_LEAVES_H
 
 #include "profile/compare/diff.h"
+#include "profile/compare/estimates.h"
 #include "tools/view/answers/flame.h"
 #include "tools/view/model/selection.h"
 
@@ -42,6 +43,11 @@ void view_leaves_mark(const struct view_leaves *leaves, const struct change *cha
 
 void view_leaves_free(struct view_leaves *leaves);
 
+/* Return the figure of what was retained: the most, with the lower limit of the least. of_heap: the
+ * sum is that of the whole heap. */
+struct estimate_shown view_retained_shown(const struct view_selection *selection,
+                                          const struct flame_sum *sum, bool counts, bool of_heap);
+
 /* --- what differs between two dumps of one heap --- */
 
 /* A stack that has changed; either side may be NULL. */
@@ -56,6 +62,11 @@ struct view_change {
 void view_changes_walk(const struct view_selection *selection,
                        void (*take)(void *context, const struct view_change *change),
                        void *context);
+
+/* Return the part of a sample, which may be NULL, that has the thread, type and context of another
+ * one; NULL: none. */
+const struct profile_part *view_part_like(const struct profile_sample *sample,
+                                          const struct profile_part *other);
 
 /* Call `take` with the change of each part of a stack, as diff_new() makes it. A side without
  * parts, or whose parts have no peak, counts as one part without a type. */

@@ -135,11 +135,11 @@ static int make_parts(struct view_selection *selection, struct view_profiles *pr
                                               .only = &selection->only,
                                               .view = selection->view,
                                               .without_filtered = without_filtered};
-    struct view_dump *dumps[] = {&selection->at, &selection->base};
-    size_t count = view_selection_is_difference(selection) ? 2 : 1;
+    struct view_dump *dumps[] = {&selection->at, &selection->base, &selection->least};
     int code = 0;
-    for (size_t i = 0; i < count && code == 0; i++)
-        code = view_part_make(&dumps[i]->part, &request, dumps[i]->of, &dumps[i]->dump, error);
+    for (size_t i = 0; i < sizeof(dumps) / sizeof(dumps[0]) && code == 0; i++)
+        if (i == 0 || dumps[i]->dump.dump != NULL)
+            code = view_part_make(&dumps[i]->part, &request, dumps[i]->of, &dumps[i]->dump, error);
     return code;
 }
 
@@ -176,6 +176,41 @@ void view_selection_clear(struct view_selection *selection)
 {
     profile_filter_clear(&selection->filter);
     view_selection_unrestrict(selection);
+    view_retained_free(&selection->retained);
+}
+
+/* Return why a question cannot be about what was retained; "": it can. */
+static const char *why_not_retained(const struct view_selection *selection)
+{
+    const struct export_dump *to = &selection->at.dump, *from = &selection->base.dump;
+    if (from->dump == NULL || from->heap != to->heap)
+        return "what was retained is between two dumps of one heap: heap, dump and base";
+    if (selection->view != EXPORT_SPACE && selection->view != EXPORT_OBJECTS)
+        return "what was retained is live: the view is space or objects";
+    for (size_t i = 0; i < selection->only.count; i++)
+        if (selection->only.items[i].dimension >= VIEW_SIZE)
+            return "what was retained is not known by size and lifetime";
+    return view_retained_why_unknown(to->heap, from->dump, to->dump);
+}
+
+int view_selection_retain(struct view_selection *selection, struct view_profiles *profiles,
+                          const struct view_parameters *parameters, struct error *error)
+{
+    if (view_parameter(parameters, "retained") == NULL)
+        return 0;
+    const char *why = why_not_retained(selection);
+    if (*why != '\0')
+        return error_set(error, -EINVAL, "%s", why);
+    const struct profile_dump *from = selection->base.dump.dump, *to = selection->at.dump.dump;
+    bool is_in_order = from->boottime_ns <= to->boottime_ns;
+    view_selection_unrestrict(selection);
+    view_retained_make(&selection->retained, selection->at.of->profile, is_in_order ? from : to,
+                       is_in_order ? to : from);
+    selection->least = selection->at;
+    selection->least.dump.dump = &selection->retained.least.dump;
+    selection->at.dump.dump = &selection->retained.most.dump;
+    selection->base = (struct view_dump){0};
+    return selection->only.count > 0 ? view_selection_remake(selection, profiles, error) : 0;
 }
 
 int view_selection_restrict(struct view_selection *some, struct view_profiles *profiles,
@@ -183,7 +218,7 @@ int view_selection_restrict(struct view_selection *some, struct view_profiles *p
                             const struct view_only_item *item, struct error *error)
 {
     *some = *selection;
-    some->at.part = some->base.part = (struct view_part){0};
+    some->at.part = some->base.part = some->least.part = (struct view_part){0};
     if (item != NULL)
         some->only.items[some->only.count++] = *item;
     return make_parts(some, profiles, true, error);
@@ -193,12 +228,13 @@ void view_selection_unrestrict(struct view_selection *some)
 {
     view_part_free(&some->at.part);
     view_part_free(&some->base.part);
+    view_part_free(&some->least.part);
 }
 
 int view_selection_remake(struct view_selection *some, struct view_profiles *profiles,
                           struct error *error)
 {
-    some->at.part = some->base.part = (struct view_part){0};
+    some->at.part = some->base.part = some->least.part = (struct view_part){0};
     return make_parts(some, profiles, false, error);
 }
 
@@ -206,7 +242,7 @@ int view_selection_find_dump(const struct view_selection *selection, struct view
                              const char *text, struct view_dump *found, struct error *error)
 {
     struct view_selection some = *selection;
-    some.base = (struct view_dump){0};
+    some.base = some.least = (struct view_dump){0};
     int code = find_other(profiles, text, &selection->at, &some.at, error);
     if (code == 0 && some.only.count > 0)
         code = view_selection_remake(&some, profiles, error);

@@ -8,6 +8,7 @@
 
 #include "profile/view.h"
 #include "tools/view/model/part.h"
+#include "tools/view/model/retained.h"
 
 #define VIEW_PARAMETERS_MAX 64u
 
@@ -40,6 +41,10 @@ struct view_selection {
     enum export_view view;
     struct profile_filter filter;
     struct view_only only;
+    /* Of what was retained: `at` has its upper bound, `least` the lower one, and both point into
+     * `retained`. It is no difference. */
+    struct view_dump least;
+    struct view_retained retained;
 };
 
 /* Parse a question's selection. The parameters must outlive it. Return 0, -EINVAL or
@@ -47,6 +52,16 @@ struct view_selection {
 int view_selection_parse(struct view_selection *selection, struct view_profiles *profiles,
                          const struct view_parameters *parameters, struct error *error);
 void view_selection_clear(struct view_selection *selection);
+
+/* Select what was retained between the two dumps of a selection, if the question has `retained`.
+ * Return 0, or -EINVAL if they are not of one heap, or cannot tell it. */
+int view_selection_retain(struct view_selection *selection, struct view_profiles *profiles,
+                          const struct view_parameters *parameters, struct error *error);
+
+static inline bool view_selection_is_retained(const struct view_selection *selection)
+{
+    return selection->least.dump.dump != NULL;
+}
 
 /* Find another dump for a selection: "DUMP" of its heap, or "PROFILE.HEAP.DUMP". Return 0, -EINVAL
  * or -ENOENT. view_part_free() of its part is needed in any case. */

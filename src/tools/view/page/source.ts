@@ -4,7 +4,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
-import { filterInWords, onlyInWords, type Selection } from "./state";
+import { filterInWords, onlyInWords, showsRetained, type Selection } from "./state";
 import type { Course, Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
 
 /** The server said no, in a sentence. */
@@ -143,6 +143,15 @@ export function selectionParameters(selection: Selection): URLSearchParams {
   return out;
 }
 
+/** Of a graph or a table: what was retained is live, in bytes or calls. */
+export function panelParameters(selection: Selection): URLSearchParams {
+  const parameters = selectionParameters(selection);
+  if (!showsRetained(selection)) return parameters;
+  parameters.set("retained", "1");
+  parameters.set("view", selection.view.endsWith("objects") ? "objects" : "space");
+  return parameters;
+}
+
 const trees = new Map<string, Tree>();
 const TREES_KEPT = 8;
 
@@ -151,7 +160,7 @@ export const keptTree = (path: string) => trees.get(`${connection().epoch} ${pat
 
 /** `root`: ask for the part below this path alone, with the frames that the whole leaves out. */
 export function treePath(selection: Selection, direction: "down" | "up" | "callers" | "callees", root = ""): string {
-  const parameters = selectionParameters(selection);
+  const parameters = panelParameters(selection);
   parameters.set("direction", direction);
   if (root !== "") parameters.set("root", root);
   if (direction === "down" && selection.group !== "") parameters.set("group", selection.group);

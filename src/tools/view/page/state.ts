@@ -39,6 +39,7 @@ export interface Selection {
   heap: string; // "0.3"; "": the server's choice
   dump: number | null; // null: the last
   base: string; // "": no difference; "2": a dump of the heap; "1.0.5": of another profile
+  isRetained: boolean; // of two dumps of one heap: what was allocated between them and is still there
   time: string; // the part of the timeline that is shown, in seconds: "1.5-3"; "": all
   over: Dimension | ""; // what the timeline stacks; "": it shows sums
   also: string; // further dumps of the heap details, as the base: "4,1.0.5"
@@ -70,6 +71,7 @@ export const NOTHING_SELECTED: Selection = {
   heap: "",
   dump: null,
   base: "",
+  isRetained: false,
   time: "",
   over: "",
   also: "",
@@ -122,6 +124,9 @@ function parseOnly(text: string): Only | null {
   return dimension ? { dimension, value: text.slice(colon + 1) } : null;
 }
 
+/** Whether a graph or a table is of what was retained between two dumps of the heap. */
+export const showsRetained = ({ isRetained, base }: Selection) => isRetained && /^\d+$/.test(base);
+
 export const onlyInWords = (only: Only) => `${only.dimension}:${only.value}`;
 export const filterInWords = (filter: Filter) => `${filter.kind}:${filter.pattern}`;
 
@@ -139,6 +144,7 @@ export function parseSelection(fragment: string): Selection {
     heap: path("heap"),
     dump: wholeNumber(given.get("dump")),
     base: path("base"),
+    isRetained: given.get("isRetained") === "true",
     time: /^\d+(\.\d+)?-\d+(\.\d+)?$/.test(given.get("time") ?? "") ? given.get("time")! : "",
     over: oneOf(given.get("over"), ["", ...DIMENSIONS], NOTHING_SELECTED.over),
     also: ofForm(given.get("also"), /^\d+(\.\d+\.\d+)?(,\d+(\.\d+\.\d+)?)?$/),

@@ -28,6 +28,7 @@ export interface Tree {
   childCount: Int32Array;
   gained: SumColumns;
   lost: SumColumns | null;
+  least: SumColumns | null; // of what was retained: the lower bounds of `gained`
   width: Float64Array; // of boxes, in the unit of the view; children are never wider than their parent
   selfBytes: Float64Array;
   selfCount: Float64Array;
@@ -125,6 +126,7 @@ export function decodeTree(buffer: ArrayBuffer, root = ""): Tree {
     childCount: new Int32Array(count),
     gained: sumColumns(columns, ""),
     lost: difference ? sumColumns(columns, "lost_") : null,
+    least: header.retained ? sumColumns(columns, "lost_") : null,
     width: need(columns, "width"),
     selfBytes: need(columns, "self_bytes"),
     selfCount: need(columns, "self_count"),
@@ -183,6 +185,17 @@ function lacksVariance(sums: Sums, interval: number): boolean {
 
 const NOTHING: Sums = { bytes: 0, count: 0, bytesVariance: 0, countVariance: 0, samples: 0 };
 
+/** Return what a node has retained: the most, the least, and the limits of both, as view_retained_shown() in leaves.c. */
+function retainedAt(tree: Tree, node: number, counts: boolean): Figure {
+  const { exact, partial, intervals: [interval], calibrations: [calibration], most = [] } = tree.header;
+  const [highest, lowest] = [sumsAt(tree.gained, node), sumsAt(tree.least!, node)];
+  const [value, least] = counts ? [highest.count, lowest.count] : [highest.bytes, lowest.bytes];
+  if (exact) return { value, least, low: least, high: value };
+  if (partial || lacksVariance(highest, interval)) return { value, least, low: null, high: null };
+  const limits = (sums: Sums, of: number) => cut(limitsOfPart(sums, counts, interval, calibration), most[counts ? 1 : 0] ?? 0, of);
+  return { value, least, low: Math.min(limits(lowest, least).low, least), high: Math.max(limits(highest, value).high, value) };
+}
+
 /** Return a node's figure with its limits; of a difference: what was gained less what was lost. */
 export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const { whole, most = [0, 0], unseen = [] } = tree.header;
@@ -193,6 +206,7 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   const [ofGained, ofLost] = tree.header.calibrations;
   const amount = (sums: Sums) => (counts ? sums.count : sums.bytes);
   const value = amount(gained) - amount(lost);
+  if (tree.least) return retainedAt(tree, node, counts);
   if (tree.header.exact) return { value, low: value, high: value };
   if (tree.header.partial || lacksVariance(gained, gainedInterval) || lacksVariance(lost, lostInterval))
     return { value, low: null, high: null };

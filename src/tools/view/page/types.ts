@@ -8,6 +8,7 @@ export interface Figure {
   value: number;
   low: number | null;
   high: number | null;
+  least?: number; // of what was retained: between this and the value. The limits are of both
 }
 
 export type MaybeFigure = Figure | null;
@@ -319,6 +320,7 @@ export interface TreeHeader {
   nodes: number;
   pruned: boolean;
   difference: boolean;
+  retained?: boolean; // nodes have an upper bound and, in the columns of what is lost, a lower one
   counts: boolean;
   exact: boolean;
   partial: boolean;

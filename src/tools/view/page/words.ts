@@ -128,12 +128,19 @@ function rangeInWords(low: string, high: string): string {
   return `(${isSame ? low.slice(0, unit) : low} to ${high})`;
 }
 
+/** An amount; of what was retained, both of its bounds. */
+export function valueInWords({ value, least = value }: Figure, counts: boolean): string {
+  const [low, high] = [amountInWords(least, counts), amountInWords(value, counts)];
+  return low === high ? high : `${low} to ${high}`;
+}
+
 /** The 95 % interval of an estimate: "± 418 kB", "(4.10 to 22.1 kB)", "(up to 4.10 kB)", "exact", "± unknown". */
 export function marginInWords(figure: Figure, counts: boolean): string {
   const { value, low, high } = figure;
   if (low === null || high === null) return "± unknown";
-  if (low === high && low === value) return "exact";
+  if (low === (figure.least ?? value) && high === value) return "exact";
   const words = (amount: number) => amountInWords(amount, counts);
+  if (figure.least !== undefined) return rangeInWords(words(low), words(high));
   const shown = counts ? Math.sign(value) * Math.round(Math.abs(value)) : value;
   const below = shown - low < 0.5 ? 0 : shown - low;
   const above = high - shown < 0.5 ? 0 : high - shown;
@@ -154,7 +161,7 @@ export function judgeInWords(low: number | null, high: number | null, isJudged: 
 export function figureInWords(figure: MaybeFigure, counts: boolean): string {
   if (figure === null) return "unknown";
   const margin = marginInWords(figure, counts);
-  const amount = amountInWords(figure.value, counts);
+  const amount = valueInWords(figure, counts);
   return margin === "exact" ? amount : `${amount} ${margin}`;
 }
 

@@ -7,7 +7,7 @@ import { askShown, mainDirection } from "../flame/shown";
 import { drawSvg } from "../flame/svg";
 import { baseOf, dumpIndex, dumpTitle, processTitle, viewOf, type Place } from "../model";
 import { isSaved } from "../saved/saved";
-import { askFile, selectionParameters, treePath } from "../source";
+import { askFile, panelParameters, treePath } from "../source";
 import { filterInWords, onlyInWords, type Selection } from "../state";
 import { useTheme } from "../theme";
 import { nameOf } from "../tree";
@@ -37,7 +37,7 @@ function fileName(place: Place, selection: Selection): string {
 /** Return the question for a file. JSON is of the graph: its direction, and the part that is zoomed to. */
 function exportPath(selection: Selection, format: string): string {
   const isGraph = format === "json" && selection.tab === "flame";
-  const path = isGraph ? treePath(selection, mainDirection(selection), selection.zoom) : `api/tree?${selectionParameters(selection)}`;
+  const path = isGraph ? treePath(selection, mainDirection(selection), selection.zoom) : `api/tree?${panelParameters(selection)}`;
   return `${path.replace("api/tree", "api/export")}&format=${format}`;
 }
 

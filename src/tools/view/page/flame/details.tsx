@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
 import type { Place } from "./layout";
 import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, moduleInBrackets, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
-import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
+import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
 
 interface Props {
   tree: Tree;
@@ -55,7 +55,7 @@ function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: bool
   const figure = figureAt(tree, node, counts);
   const isMissing = counts !== tree.header.counts && figure.value === 0 && valueAt(tree, node) !== 0 && !(tree.gained.samples[node]! > 0);
   const margin = tree.header.partial ? "partial" : marginInWords(figure, counts);
-  const amount = tree.lost ? signedInWords(figure.value, counts) : amountInWords(figure.value, counts);
+  const amount = tree.lost ? signedInWords(figure.value, counts) : valueInWords(figure, counts);
   return (
     <>
       <dt>{counts ? "Allocations" : "Bytes"}</dt>
@@ -115,7 +115,7 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
           <>
             <dt>Of all</dt><dd>{shareInWords(value, whole)}</dd>
             {above > 0 && <><dt>Of {isDown ? "its caller" : "the frame above"}</dt><dd>{shareInWords(value, valueAt(tree, above))}</dd></>}
-            {isDown && <><dt>Itself</dt><dd>{amountInWords(self, counts)} <span class="faint">{shareInWords(self, whole)}</span></dd></>}
+            {isDown && <><dt>{tree.least ? "Itself at most" : "Itself"}</dt><dd>{amountInWords(self, counts)} <span class="faint">{shareInWords(self, whole)}</span></dd></>}
           </>
         )}
         {samples > 0 && <><dt>Samples</dt><dd>{countInWords(samples)}</dd></>}

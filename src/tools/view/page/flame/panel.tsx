@@ -109,6 +109,7 @@ function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
         {selection.filters.length > 0 && <button type="button" onClick={() => select({ filters: [], zoom: "", frame: "" })}>Take all filters back</button>}
       </div>
     );
+  if (tree.header.retained) return <div class="empty"><p>Nothing that was allocated between the two dumps is live at the second.</p></div>;
   if (tree.header.difference) return <div class="empty"><p>Nothing changed between the two dumps.</p></div>;
   return <div class="empty"><p>There is nothing in this view. Another view above may have something.</p></div>;
 }

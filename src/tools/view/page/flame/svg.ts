@@ -5,7 +5,7 @@ import { findVisible, layOut, makeBoxes, type Boxes, type Layout } from "./layou
 import { changeColours, css, functionColours, learnModules, type Theme } from "./colours";
 import { CONTROLS } from "../spell_out";
 import { figureAt, fullNameOf, functionOf, moduleInBrackets, nameOf, valueAt, judgedInWords, WHOLE, type Tree } from "../tree";
-import { amountInWords, figureInWords, marginInWords, plural, shareInWords, signedInWords } from "../words";
+import { figureInWords, marginInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
 
 const WIDTH = 1600;
 const MARGIN = 12;
@@ -38,7 +38,7 @@ export function xmlText(text: string): string {
 function amountOf(tree: Tree, node: number): string {
   const { counts, partial } = tree.header;
   const figure = figureAt(tree, node, counts);
-  if (!tree.lost) return partial ? `${amountInWords(figure.value, counts)}, partial` : figureInWords(figure, counts);
+  if (!tree.lost) return partial ? `${valueInWords(figure, counts)}, partial` : figureInWords(figure, counts);
   return `${signedInWords(figure.value, counts)} ${partial ? "partial" : marginInWords(figure, counts)}`;
 }
 

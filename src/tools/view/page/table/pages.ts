@@ -2,7 +2,7 @@
 // The rows of a table by page, as far as they were seen. The order of rows is that of the column which
 // the user chose, down or up.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { askTable, selectionParameters, useAnswer } from "../source";
+import { askTable, panelParameters, useAnswer } from "../source";
 import type { SparkPoint } from "../spark";
 import type { Selection } from "../state";
 import type { Heap, Table, TableBy, TableOrder, TableRow } from "../types";
@@ -19,7 +19,7 @@ export function orderOf({ by, order, sort }: Selection): { order: TableOrder; so
 }
 
 function pathOf(selection: Selection, search: string, offset: number, limit = PAGE): string {
-  const parameters = selectionParameters(selection);
+  const parameters = panelParameters(selection);
   parameters.set("by", selection.by);
   parameters.set("order", orderOf(selection).order);
   if (selection.sort !== "") parameters.set("sort", selection.sort);

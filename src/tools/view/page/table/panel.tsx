@@ -5,7 +5,7 @@ import { entriesOf, leave, Path, TABLE_BY } from "./break_down";
 import { Menu } from "../flame/menu";
 import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
-import { select, useSelection } from "../state";
+import { select, showsRetained, useSelection } from "../state";
 import { hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./row";
 import { orderOf, useCourses, usePages } from "./pages";
 import type { Heap, TableBy, TableOrder, TableRow } from "../types";
@@ -38,7 +38,7 @@ export function TablePanel({ heap }: { heap: Heap }) {
   const { box, begin, end, page, onScroll, reveal } = useVirtualRows(rows, ROW, HEAD);
   const courseOf = useCourses(selection, heap, search, begin, Math.min(end, rows));
   const hasCourse = heap.dumps.length > 1;
-  const signed = selection.base !== "";
+  const signed = selection.base !== "" && !showsRetained(selection);
   const counts = selection.view.endsWith("objects");
   const whole = (counts ? first.value?.count?.value : first.value?.bytes?.value) ?? 0;
   const figure = (found: TableRow) => (counts ? found.count : found.bytes)?.value ?? 0;

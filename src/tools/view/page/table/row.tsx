@@ -4,7 +4,7 @@ import { Spark, type SparkPoint } from "../spark";
 import { shortModule } from "../tree";
 import { isOfClasses } from "./pages";
 import type { MaybeFigure, TableBy, TableOrder, TableRow } from "../types";
-import { amountInWords, judgeInWords, marginInWords, partInWords, shareInWords, signedInWords } from "../words";
+import { amountInWords, figureInWords, judgeInWords, marginInWords, partInWords, shareInWords, signedInWords, valueInWords } from "../words";
 
 export const ROW = 26; // pixels
 const BAR = 64;
@@ -42,6 +42,7 @@ export function keyInWords(by: TableBy, row: Pick<TableRow, "key" | "part" | "ti
 export function Number({ figure, counts, signed }: { figure: MaybeFigure; counts: boolean; signed: boolean }) {
   if (figure === null) return <span class="faint">unknown</span>;
   const margin = marginInWords(figure, counts);
+  if (figure.least !== undefined) return <span title={figureInWords(figure, counts)}>{valueInWords(figure, counts)}</span>;
   if (figure.value === 0 && margin === "exact") return <span class="faint">0</span>;
   const amount = signed ? signedInWords(figure.value, counts) : amountInWords(figure.value, counts);
   return <>{amount}{margin !== "exact" && <span class="faint"> {margin}</span>}</>;

@@ -2,7 +2,7 @@
 // The line about the range between two dumps of the heap: what was allocated, freed and retained in it.
 import { dumpIndex, secondsOf, type Place } from "../model";
 import { askRange, useAnswer } from "../source";
-import { select, type Selection } from "../state";
+import { select, showsRetained, type Selection } from "../state";
 import type { RangeAnswer } from "../types";
 import { bytesInWords, signedInWords, timeInWords } from "../words";
 
@@ -28,6 +28,20 @@ function Figures({ answer }: { answer: RangeAnswer }) {
   );
 }
 
+/** What the graph and the table have of the range. */
+function Shown({ selection }: { selection: Selection }) {
+  const isRetained = showsRetained(selection);
+  const tab = selection.tab === "table" ? "table" : "flame";
+  const show = (retained: boolean) => select({ tab, isRetained: retained, view: selection.view.endsWith("objects") ? "objects" : "space", zoom: "", frame: "" });
+  const isShown = selection.tab === tab;
+  return (
+    <span class="group" role="group" aria-label="Graph and table of">
+      <button type="button" aria-pressed={isShown && !isRetained} onClick={() => show(false)}>change</button>
+      <button type="button" aria-pressed={isShown && isRetained} title={HELP} onClick={() => show(true)}>retained since</button>
+    </span>
+  );
+}
+
 export function Range({ place, selection }: { place: Place; selection: Selection }) {
   const { heap, profile } = place;
   const base = /^\d+$/.test(selection.base) ? heap.dumps[Number(selection.base)] : undefined;
@@ -42,8 +56,7 @@ export function Range({ place, selection }: { place: Place; selection: Selection
     <p class="range-line" role="status">
       <span>Between dumps {first + 1} and {second + 1}, {timeInWords(span)}:</span>
       {error !== "" ? <span class="bad">{error}</span> : answer && <Figures answer={answer} />}
-      {answer?.why === "" && selection.tab !== "flame" &&
-        <button type="button" class="link" onClick={() => select({ tab: "flame", view: "space", zoom: "", frame: "" })}>Show grown stacks</button>}
+      {answer?.why === "" && <Shown selection={selection} />}
       <button type="button" class="link" onClick={() => select({ base: "" })}>No comparison</button>
     </p>
   );
