@@ -69,15 +69,26 @@ test("a program is recorded, watched and stopped, and the page goes to its timel
   await shows(".recording [role=status]", "took a dump of 1 session");
   await page.locator(".recording summary").click();
   await shows(".record-output", "<img src=x onerror=alert(1)>");
-  await button("Stop").click();
+  await button("Timeline").click();
+  await page.getByRole("tab", { name: "Flame graph" }).click();
+  await page.locator(".flame-scroll canvas").first().focus();
+  for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+  await page.waitForURL(/zoom=/);
+  const zoomed = await page.locator(".details .name").first().innerText();
+  await shows(".timeline-title", "recording");
+  await page.locator(".top-right").getByRole("button", { name: "Stop" }).click();
   await shows(".timeline-title", "at the end");
+  await page.waitForURL(/zoom=/); // the page stays where the reader was, though the functions have other numbers
+  await shows(".details .name", zoomed);
+  await page.goto(`${url}#page=record`);
+  await button("Timeline").click();
   const { heaps } = JSON.parse(execFileSync(tool!, ["report", "--json", "--top", "1", directory], { encoding: "utf8", maxBuffer: 1 << 28 })) as { heaps: Heap[] };
   const heap = heaps.reduce((most, one) => one.total["max"]!.estimate > most.total["max"]!.estimate ? one : most);
   const { estimate, low95, high95 } = heap.total["space"]!;
   await shows(".sentences", `${figureInWords({ value: estimate, low: low95, high: high95 }, false)} was live when the profile ended`);
   await shows(".timeline-title", `Dump ${heap.dumps} of ${heap.dumps}`);
   assert(heap.dumps >= 2, `${heap.dumps} dumps`);
-  await page.goBack();
+  await page.goto(`${url}#page=record`);
   process.kill(pid, 0); // the command goes on
   await button("End command").click();
   await shows(".recording", "the command ended with exit code 3");

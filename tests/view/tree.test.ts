@@ -2,7 +2,7 @@
 // Trees: decoding, places, search; answers that are cut off or lie are refused.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodeTree, figureAt, matchedValue, matcherOf, matchFunctions, moduleInBrackets, nameOf, nodeAt, pathOf, stackOf } from "page/tree";
+import { decodeTree, figureAt, matchedValue, matcherOf, matchFunctions, moduleInBrackets, nameOf, namesTo, nodeAt, nodeNamed, pathOf, stackOf } from "page/tree";
 import { stackInText } from "page/flame/details";
 import { encodeTree } from "./made_tree";
 
@@ -31,6 +31,16 @@ test("a tree has the server's nodes", () => {
   assert.equal(nameOf(tree, 3), "<img src=x onerror=alert(1)>");
   assert.equal(figureAt(tree, 3, false).value, 60);
   assert(figureAt(tree, 3, false).high! > 60);
+});
+
+test("names find a node again whose functions have other numbers, also beside unnamed ones", () => {
+  const unnamed = { id: 99, name: "0x12f0 @ a", module: "/bin/a" };
+  const others = [...functions.map((one) => ({ ...one, id: one.id + 100 })), unnamed];
+  const later = decodeTree(encodeTree([...nodes.slice(0, 3), { parent: 1, function: 3, bytes: 80 }, { parent: 3, function: 1, bytes: 60 }, { parent: 3, function: 2, bytes: 20 }, { parent: 4, function: 2, bytes: 60 }], others));
+  assert.equal(pathOf(later, nodeNamed(later, namesTo(tree, 5))), "105.99.117.103");
+  assert.equal(pathOf(later, nodeNamed(later, namesTo(tree, 4))), "105.99.103");
+  assert.equal(nodeNamed(later, []), 0);
+  assert.equal(nodeNamed(later, ["main@/bin/a", "gone@/bin/a", "leaf@/bin/a"]), 1);
 });
 
 test("a path finds its node again, or the nearest above", () => {

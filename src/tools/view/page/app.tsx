@@ -14,6 +14,7 @@ import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
 import { MachinePage, PAGE_TITLES, Pages } from "./pages";
+import { RecordingButtons } from "./bar/recording";
 import { Perfetto } from "./bar/perfetto";
 import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
@@ -194,6 +195,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
         {!(overview && overview.profiles.length > 1) && <h1 title={title}>{title || "heap_profile view"}</h1>}
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
+          {place?.heap.unfinished && !isSaved && <RecordingButtons key={place.profile.path} place={place} />}
           {overview && place && !isSaved && <Perfetto key={place.profile.path} profile={overview.profiles.indexOf(place.profile)} />}
           {overview && place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export overview={overview} place={place} selection={selection} />}
         </span>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of functions in the URL. They mean the same functions as long as profiles only grow. With
-// another server, or other profiles, the function is found again by its name, and places in the graph
-// are dropped.
+// another server, or other profiles, the function is found again by its name. So are places in the graph
+// that this page has shown, as when a recording ends and its profile is read anew; others are dropped.
 import { useEffect } from "preact/hooks";
 import { askFunctions, useAnswer } from "./source";
 import { hasNumbers, select, selection as now, type Selection } from "./state";
+import { namesTo, nodeAt, nodeNamed, pathOf, type Tree } from "./tree";
 import type { FunctionNumbers } from "./types";
 
 /** Return what an answer changes in a selection. */
@@ -16,6 +17,44 @@ export function withNumbers(selection: Selection, asked: Pick<Selection, "functi
   if (selection.function === null || !isAsked) return change;
   if (asked.functionName === "" && isStale) return { ...change, function: null };
   return { ...change, function: answer.function ?? null, functionName: answer.name ?? "" };
+}
+
+// --- places in the graph ---
+
+interface Places {
+  of: string; // the paths
+  zoom: string[]; // the names on them, from the root
+  frame: string[];
+}
+
+let shown: Places | null = null; // by the last graph
+let wanted: Places | null = null; // in the next one: they have lost their numbers
+
+const pathsOf = ({ zoom, frame }: Selection) => `${zoom} ${frame}`;
+
+/** Return the path of a place by its names, unless the path that it has leads there. */
+function pathNamed(tree: Tree, path: string, names: string[]): string {
+  if (names.length === 0) return path;
+  const leads = path !== "" && namesTo(tree, nodeAt(tree, path)).join("\n") === names.join("\n");
+  return leads ? path : pathOf(tree, nodeNamed(tree, names));
+}
+
+/** Let the places of a selection outlive the numbers of their functions: find them in another graph by their names. */
+export function useNamedPlaces(tree: Tree | null, selection: Selection) {
+  useEffect(() => {
+    if (!tree) return;
+    const isPlain = selection.zoom === "" && selection.frame === "";
+    const places = isPlain ? wanted : shown?.of === pathsOf(selection) ? shown : null;
+    wanted = null;
+    if (!places) return;
+    const next = { zoom: pathNamed(tree, selection.zoom, places.zoom), frame: pathNamed(tree, selection.frame, places.frame) };
+    if (next.zoom !== selection.zoom || next.frame !== selection.frame) select({ ...next, numbering: "" }, true);
+  }, [tree]);
+  useEffect(() => {
+    if (!tree) return;
+    const names = (path: string) => (path === "" ? [] : namesTo(tree, nodeAt(tree, path)));
+    shown = { of: pathsOf(selection), zoom: names(selection.zoom), frame: names(selection.frame) };
+  }, [tree, selection.zoom, selection.frame]);
 }
 
 let verified = ""; // the numbering that the server confirmed last
@@ -31,6 +70,7 @@ export function useNumbers(selection: Selection): boolean {
   useEffect(() => {
     if (!answer.value || answer.key !== path) return;
     verified = answer.value.numbering;
+    if (numbering !== "" && !answer.value.same) wanted = shown;
     select(withNumbers(now(), { function: chosen, functionName, numbering }, answer.value), true);
   }, [answer.value]);
   return !isNeeded || numbering === "" || numbering === verified || answer.error !== "";

@@ -298,6 +298,45 @@ export function nodeAt(tree: Tree, path: string): number {
   return at;
 }
 
+const UNNAMED = /^0x[0-9a-f]+ @ /;
+
+/** The name and module of a node's function; "": it has no name of its own. */
+function nameAndModule(tree: Tree, node: number): string {
+  const found = functionOf(tree, node);
+  return found && !UNNAMED.test(found.name) ? `${found.full_name ?? found.name}@${found.module}` : "";
+}
+
+/** Return a node's place by the names of its functions, which outlive their numbers. */
+export function namesTo(tree: Tree, node: number): string[] {
+  return stackOf(tree, node).map((at) => nameAndModule(tree, at)).filter((name) => name !== "");
+}
+
+/** Return the node of this name that is nearest below another one, with none but unnamed ones between; the widest of several. -1: none. */
+function nodeBelow(tree: Tree, top: number, name: string): number {
+  const level = [top];
+  for (let i = 0; i < level.length; i++) {
+    const begin = tree.firstChild[level[i]!]!;
+    for (let at = begin; at < begin + tree.childCount[level[i]!]!; at++) {
+      const own = nameAndModule(tree, at);
+      if (own === name) return at;
+      if (own === "") level.push(at);
+    }
+  }
+  return -1;
+}
+
+/** Return the node at such a place, or the last node of it that the tree has. */
+export function nodeNamed(tree: Tree, names: string[]): number {
+  let at = 0;
+  for (const [i, name] of names.entries()) {
+    if (i === 0 && nameAndModule(tree, 0) === name) continue;
+    const next = nodeBelow(tree, at, name);
+    if (next < 0) break;
+    at = next;
+  }
+  return at;
+}
+
 /** Return a test of names: text without regard to case, or /a regular expression/. null: not one. */
 export function matcherOf(query: string): ((name: string) => boolean) | null {
   const between = /^\/(.*)\/(i?)$/.exec(query);

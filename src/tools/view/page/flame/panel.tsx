@@ -10,6 +10,7 @@ import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
 import { addFilter, exactly, moduleNamed, select, useSelection, type Direction, type Selection } from "../state";
+import { useNamedPlaces } from "../numbers";
 import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
 import { askTree, treePath, useAnswer } from "../source";
@@ -124,6 +125,7 @@ export function FlamePanel() {
   const part = useAnswer(partPath, askTree);
   const answer = partPath !== null && part.key === partPath && part.value ? part : whole;
   const callers = useAnswer(isSandwich ? treePath(selection, "callers") : null, askTree);
+  useNamedPlaces(whole.value, selection);
   const [hover, setHover] = useState<{ place: Place; which: Which } | null>(null);
   const [chosenCaller, setChosenCaller] = useState(-1);
   const [menu, setMenu] = useState<{ chosen: Chosen; x: number; y: number } | null>(null);

@@ -99,7 +99,7 @@ export function useAsk(): [said: { text: string; isBad: boolean }, ask: (what: (
   return [said, ask, isBusy];
 }
 
-function SessionButtons({ session, onStop }: { session: Session; onStop: () => void }) {
+export function SessionButtons({ session, onStop }: { session: Session; onStop: () => void }) {
   const [said, ask, isBusy] = useAsk();
   const stop = () => askSession("stop", session.id).then((answer) => {
     onStop();

@@ -74,6 +74,14 @@ export function otherSessions(machine: Machine): Session[] {
   return (machine.status?.sessions ?? []).filter((session) => !own.has(session.requester_pid));
 }
 
+/** The session that makes a profile: the page's own recording to its directory, or the only one of the process. */
+export function sessionOfProfile(machine: Machine, path: string, pid: number): Session | undefined {
+  const own = machine.recordings.find((recording) => recording.running && recording.directory !== "" && path.startsWith(`${recording.directory}/`));
+  const session = own && sessionOf(machine, own);
+  const others = otherSessions(machine).filter((one) => one.processes.some((process) => process.pid === pid));
+  return session ?? (others.length === 1 ? others[0] : undefined);
+}
+
 // --- over time ---
 
 const POINTS_MAX = 120;
