@@ -64,7 +64,7 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await page().locator(".grid-room .row").first().click({ button: "right" });
     await page().getByRole("menuitem", { name: "Flame graph of this row" }).click();
     await page().waitForSelector(".flame-scroll canvas");
-    await page().getByRole("button", { name: `Take back: only module ${module}` }).click();
+    await page().getByRole("button", { name: `Remove: only module ${module}` }).click();
     await until("the part is taken back", async () => parameter("only").length === 0);
   });
 
@@ -105,7 +105,7 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await shows(".frames td", "thread python3 (");
     await page().locator(".flame-scroll canvas").focus();
     await page().keyboard.press("ArrowDown");
-    await shows(".details h3", "thread python3 (");
+    await shows(".details h2", "thread python3 (");
     await shows(".details dd", bytesInWords(whole));
     await page().keyboard.press("f");
     await shows(".chip", "only thread");

@@ -2,6 +2,7 @@
 // The timeline in the browser: a real program with 100 dumps, and made traces of 500 processes and of
 // 10,000 dumps. Figures are those of report and query.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import type { Course, Table } from "page/types";
@@ -41,6 +42,11 @@ interface Tools {
 function testReal({ page, open, shows, until, expected }: Tools) {
   const [first, next, later] = expected.chosen as [number, number, number];
   const timeOf = () => new URLSearchParams(new URL(page().url()).hash.slice(1)).get("time");
+  const exported = async (title: string) => {
+    await page().getByRole("button", { name: "Export" }).click();
+    const [download] = await Promise.all([page().waitForEvent("download"), page().getByRole("menuitem", { name: title }).click()]);
+    return readFileSync((await download.path())!, "utf8").split("\r\n");
+  };
   const over = () => page().locator(".timeline-plot .u-over");
 
   test("dumps of many have the report's figures", async () => {
@@ -63,19 +69,26 @@ function testReal({ page, open, shows, until, expected }: Tools) {
     await shows(".range-line", `${bytesInWords(range["allocated"]!)} allocated`);
     const [least, most] = [bytesInWords(range["retained_least"]!), bytesInWords(range["retained_most"]!)];
     await shows(".range-line", `retained since: ${least === most ? least : `${least} to ${most}`}`);
+    await page().getByRole("button", { name: "No comparison" }).click();
+    await until("nothing is compared", async () => !page().url().includes("base="));
+  });
+
+  test("what was retained since is a graph and a table", async () => {
+    await open(`heap=0.0&dump=${later}&base=${first}`, expected.url);
     await page().getByRole("group", { name: "Graph and table of" }).getByRole("button", { name: "retained since" }).click();
-    const words = least === most ? least : `${least} to ${most}`;
-    await shows(".details", `Bytes ${words}`);
+    const table = await page().evaluate(async (path) => (await fetch(path)).json() as Promise<Table>, `api/table?heap=0.0&dump=${later}&base=${first}&retained=1&by=holder`);
+    await shows(".details", `Bytes ${valueInWords(table.bytes!, false)}`);
     assert(page().url().includes("tab=flame") && page().url().includes("isRetained=true"));
     await page().getByRole("tab", { name: "Table" }).click();
     await page().getByRole("button", { name: "Holder", exact: true }).first().click();
-    const table = await page().evaluate(async (path) => (await fetch(path)).json() as Promise<Table>, `api/table?heap=0.0&dump=${next}&base=${first}&retained=1&by=holder`);
     const top = table.row[0]!;
     await shows(".grid-room .row", `${valueInWords(top.bytes!, false)}`);
+    const csv = await exported("The table as CSV");
+    assert.equal(csv[0], "holder,module,file,line,bytes,bytes_low95,bytes_high95,bytes_least,count,count_low95,count_high95,count_least");
+    assert.equal(csv.length, table.rows + 2);
+    assert(csv.some((line) => line.includes(`,${top.bytes!.value},${top.bytes!.low},${top.bytes!.high},${top.bytes!.least},`)), csv.slice(0, 3).join("\n"));
     await page().getByRole("group", { name: "Graph and table of" }).getByRole("button", { name: "change" }).click();
     await until("the table is of the change", async () => !page().url().includes("isRetained") && (await page().locator(".bar.grew, .bar.chance, .bar.shrank").count()) > 0);
-    await page().getByRole("button", { name: "No comparison" }).click();
-    await until("nothing is compared", async () => !page().url().includes("base="));
   });
 
   test("what is live is stacked over time, and a layer leads to its part", async () => {
@@ -97,6 +110,9 @@ function testReal({ page, open, shows, until, expected }: Tools) {
     await open(`heap=0.0&tab=flame&over=holder&dump=${first}`, expected.url);
     const near = course.dumps.indexOf(first);
     if (near >= 0) await until("they have that of the chosen dump", async () => (await layers.last().innerText()).replaceAll("\n", " ").endsWith(figure(course.row[0]!, near)));
+    const csv = await exported("The timeline as CSV");
+    assert.equal(csv.length, course.dumps.length + 2);
+    assert(csv[course.dumps.length]!.includes(`,${course.row[0]!.value[last]},${course.row[0]!.low[last]},`));
     await layers.last().getByRole("button").click();
     await until("the layer is shown alone", async () => page().url().includes("only=holder"));
     await page().getByLabel("Live over time").selectOption("by type");

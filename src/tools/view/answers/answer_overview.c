@@ -14,13 +14,6 @@
 #include "util/base_name.h"
 #include "util/json_writer.h"
 
-/* As Perfetto's UI names the views. */
-static const char *const perfetto_titles[EXPORT_VIEWS] = {
-    [EXPORT_SPACE] = "Unreleased Malloc Size",  [EXPORT_OBJECTS] = "Unreleased Malloc Count",
-    [EXPORT_ALLOC_SPACE] = "Total Malloc Size", [EXPORT_ALLOC_OBJECTS] = "Total Malloc Count",
-    [EXPORT_MAX] = "Size at the peak",
-};
-
 static void write_views(struct json_writer *json)
 {
     json_array(json, "views");
@@ -28,7 +21,6 @@ static void write_views(struct json_writer *json)
         json_object(json, NULL);
         json_string(json, "name", export_view_info[view].name);
         json_string(json, "title", export_view_info[view].title);
-        json_string(json, "perfetto", perfetto_titles[view]);
         json_bool(json, "bytes", export_view_info[view].counts_bytes);
         json_end_object(json);
     }

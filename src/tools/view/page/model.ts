@@ -76,15 +76,37 @@ export function dumpBeside(heap: Heap, selected: Selection, step: number): numbe
 
 export function viewOf(overview: Overview, name: ViewName): View {
   return (
-    overview.views.find((view) => view.name === name) ?? { name, title: name, perfetto: "", bytes: !name.endsWith("objects") }
+    overview.views.find((view) => view.name === name) ?? { name, title: name, bytes: !name.endsWith("objects") }
   );
 }
 
-/** Return the name of a profile: of its directory, if its file has the name that all such files have. */
+const RANDOM_DIRECTORY = /^heap_profile-\w{6}$/; // that heap_profile chose: it says nothing to a reader
+
+/** When a profile's last dump was, by the clock; null: unknown. */
+export function endOf(profile: Profile): Date | null {
+  const last = Math.max(...profile.heaps.map(({ dumps }) => dumps[dumps.length - 1]?.time ?? 0), 0);
+  if (profile.realtime_ns === null || last === 0) return null;
+  const date = new Date(Number(BigInt(profile.realtime_ns) / 1_000_000n) + last / 1e6);
+  return Number.isNaN(date.getTime()) ? null : date;
+}
+
+/** The process whose heap has had most. */
+function mainProcess(profile: Profile): Process | null {
+  const most = (heap: Heap) => heap.dumps[heap.dumps.length - 1]?.max?.value ?? -1;
+  const largest = profile.heaps.reduce<Heap | null>((one, other) => (one === null || most(other) > most(one) ? other : one), null);
+  return (largest && profile.processes[largest.process]) ?? null;
+}
+
+/** Return the name of a profile: of its directory, if its file has the name that all such files have; the program
+ * and the time, if the directory has a name by chance. */
 export function profileTitle(profile: Profile): string {
   const parts = profile.path.split("/").filter((part) => part !== "" && part !== ".");
   const isUsual = /^(raw|symbolized)-trace$/.test(profile.name);
-  return (isUsual ? parts[parts.length - 2] : undefined) ?? profile.name;
+  const name = (isUsual ? parts[parts.length - 2] : undefined) ?? profile.name;
+  const program = mainProcess(profile)?.name ?? "";
+  if (!RANDOM_DIRECTORY.test(name) || program === "") return name;
+  const end = endOf(profile);
+  return end ? `${program}, ${end.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : program;
 }
 
 export function processTitle(process: Process | null): string {

@@ -3,7 +3,7 @@
 // course over time, and what was not profiled.
 import { useState } from "preact/hooks";
 import { Changes } from "./changes";
-import { dumpIndex, openHeap, processTitle, profileTitle, type Place } from "./model";
+import { dumpIndex, endOf, openHeap, processTitle, profileTitle, type Place } from "./model";
 import { isSaved } from "./saved/saved";
 import { Parts, Sentence } from "./sentence";
 import { lossInWords, movementOf } from "./sentences";
@@ -243,14 +243,12 @@ function NotProfiled({ profile }: { profile: Profile }) {
 }
 
 function whenInWords(profile: Profile): string {
-  const times = profile.heaps.flatMap(({ dumps }) => (dumps.length > 0 ? [dumps[0]!, dumps[dumps.length - 1]!] : []));
-  if (profile.realtime_ns === null || times.length === 0) return "";
-  const last = times.reduce((one, other) => (other.time > one.time ? other : one));
-  const start = times.reduce((one, other) => (other.start < one.start ? other : one)).start;
-  const ended = Number(BigInt(profile.realtime_ns) / 1_000_000n) + last.time / 1e6;
-  const date = new Date(ended);
-  if (!Number.isFinite(ended) || Number.isNaN(date.getTime())) return "";
-  const span = start > 0 && last.time > start ? `, after ${timeInWords((last.time - start) / 1e9)}` : "";
+  const date = endOf(profile);
+  if (!date) return "";
+  const dumps = profile.heaps.flatMap((heap) => (heap.dumps.length > 0 ? [heap.dumps[0]!, heap.dumps[heap.dumps.length - 1]!] : []));
+  const last = Math.max(...dumps.map((dump) => dump.time));
+  const start = Math.min(...dumps.map((dump) => dump.start));
+  const span = start > 0 && last > start ? `, after ${timeInWords((last - start) / 1e9)}` : "";
   return `Last dump ${date.toLocaleString()}${span}`;
 }
 

@@ -4,11 +4,15 @@
 import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
-import { filterInWords, onlyInWords, showsRetained, type Selection } from "./state";
+import { FILTER_TITLES, filterInWords, onlyInWords, showsRetained, type FilterKind, type Selection } from "./state";
 import type { Course, Details, FunctionNumbers, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
 
 /** The server said no, in a sentence. */
 export class Refusal extends Error {}
+
+/** Options of the terminal have other names here: a bad filter is a chip. */
+const inPageWords = (message: string) =>
+  message.replace(/^--(focus|ignore|hide|show-from):? /, (_, kind: FilterKind) => `The filter “${FILTER_TITLES[kind]}” `);
 
 /** No answer at all: the server has ended, or the connection is gone. */
 export class Gone extends Error {}
@@ -16,7 +20,7 @@ export class Gone extends Error {}
 async function request(path: string, options: RequestInit): Promise<Response> {
   if (isSaved)
     return savedAnswer(path).catch((error: Error) => {
-      throw error instanceof NotSaved ? new Refusal(error.message) : error;
+      throw error instanceof NotSaved ? new Refusal(inPageWords(error.message)) : error;
     });
   let response: Response;
   try {
@@ -35,7 +39,7 @@ async function request(path: string, options: RequestInit): Promise<Response> {
   } catch {
     /* not JSON: the status says it */
   }
-  throw new Refusal(message);
+  throw new Refusal(inPageWords(message));
 }
 
 // --- the connection ---

@@ -7,6 +7,13 @@ import { DIMENSIONS, GROUPS, TABLE_ORDERS, VIEWS, type Dimension, type Group, ty
 export const FILTER_KINDS = ["focus", "ignore", "hide", "show-from"] as const;
 export type FilterKind = (typeof FILTER_KINDS)[number];
 
+export const FILTER_TITLES: Record<FilterKind, string> = {
+  focus: "stack has",
+  ignore: "stack has not",
+  hide: "hide frames",
+  "show-from": "from frame",
+};
+
 export interface Filter {
   kind: FilterKind;
   pattern: string;
@@ -185,7 +192,10 @@ export function formatSelection(selection: Selection): string {
   return out.toString().replaceAll("%3A", ":");
 }
 
-let current = parseSelection(typeof location === "undefined" ? "" : location.hash);
+/** A page that was saved opens on what was seen then, unless its address says more. */
+const keptFragment = () => document.querySelector<HTMLMetaElement>('meta[name="selection"]')?.content ?? "";
+
+let current = parseSelection(typeof location === "undefined" ? "" : location.hash.length > 1 ? location.hash : keptFragment());
 const listeners = new Set<() => void>();
 
 function changed() {

@@ -19,7 +19,6 @@ export type ViewName = (typeof VIEWS)[number];
 export interface View {
   name: ViewName;
   title: string;
-  perfetto: string;
   bytes: boolean;
 }
 

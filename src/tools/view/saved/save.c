@@ -117,6 +117,7 @@ static const struct insertion {
      "\n</script>"},
 };
 enum {
+    HEAD = 0,   /* the selection is after it */
     TITLE = 1,  /* the title is after it */
     SCRIPT = 3, /* the data are before it */
 };
@@ -179,6 +180,11 @@ static int write_insertion(struct saving *saving, const struct insertion *insert
         write_text(out,
                    saving->options->title != NULL ? saving->options->title : "heap_profile view");
     fputs(insertion->after, out);
+    if (insertion == &insertions[HEAD] && saving->options->fragment != NULL) {
+        fputs("\n<meta name=\"selection\" content=\"", out);
+        write_text(out, saving->options->fragment);
+        fputs("\">", out);
+    }
     free(text);
     return code;
 }

@@ -15,6 +15,7 @@ struct view_save_options {
     struct view_choice choice;
     struct view_opening opening; /* at.dump NULL: the heap that holds most */
     const char *title;           /* NULL: "heap_profile view" */
+    const char *fragment;        /* of the page's address: its selection. NULL: `opening` */
 };
 
 /* Write the page. Errors of the stream are left in ferror(). Return 0 or a negative errno: -ENOTSUP

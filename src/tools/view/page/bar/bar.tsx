@@ -6,17 +6,10 @@ import { showNative } from "../machine/open";
 import { isSaved } from "../saved/saved";
 import { Chooser, type Option } from "./chooser";
 import "./chooser.css";
-import { FILTER_KINDS, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "../state";
+import { FILTER_KINDS, FILTER_TITLES, removeFilter, removeOnly, addFilter, select, type FilterKind, type Selection } from "../state";
 import { atDump, atPeak, baseOf, dumpIndex, dumpTitle, isAtPeak, isKept, momentTitle, openHeap, peakOf, peakTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
 import type { Heap, Overview } from "../types";
-import { bytesInWords, partInWords } from "../words";
-
-const KIND_TITLES: Record<FilterKind, string> = {
-  focus: "stack has",
-  ignore: "stack has not",
-  hide: "hide frames",
-  "show-from": "show from",
-};
+import { bytesInWords, capitalized, partInWords } from "../words";
 
 const MANY = 60; // more options are a list with a search
 
@@ -92,7 +85,7 @@ function AddFilter() {
   return (
     <form class="add-filter" onSubmit={(event) => { event.preventDefault(); addFilter(kind, pattern); setPattern(""); }}>
       <select aria-label="Kind of the filter" value={kind} onChange={(event) => setKind(event.currentTarget.value as FilterKind)}>
-        {FILTER_KINDS.map((one) => <option key={one} value={one}>{KIND_TITLES[one]}</option>)}
+        {FILTER_KINDS.map((one) => <option key={one} value={one}>{FILTER_TITLES[one]}</option>)}
       </select>
       <input aria-label="Filter: regular expression over functions, files and modules" placeholder="Add a filter: expression"
         value={pattern} spellcheck={false} autocomplete="off" onInput={(event) => setPattern(event.currentTarget.value)} />
@@ -108,7 +101,7 @@ function Parts({ selection }: { selection: Selection }) {
         <span class="chip" key={`${dimension}:${value}`}>
           <span class="chip-kind">only {dimension}</span>
           <code title={value}>{partInWords(dimension, value)}</code>
-          <button type="button" aria-label={`Take back: only ${dimension} ${partInWords(dimension, value)}`} onClick={() => removeOnly(i)}>×</button>
+          <button type="button" aria-label={`Remove: only ${dimension} ${partInWords(dimension, value)}`} onClick={() => removeOnly(i)}>×</button>
         </span>
       ))}
     </>
@@ -138,9 +131,9 @@ export function Filters({ selection, native }: { selection: Selection; native: b
       <Parts selection={selection} />
       {filters.map((filter, i) => (
         <span class="chip" key={`${filter.kind}:${filter.pattern}`}>
-          <span class="chip-kind">{KIND_TITLES[filter.kind]}</span>
+          <span class="chip-kind">{FILTER_TITLES[filter.kind]}</span>
           <code>{filter.pattern}</code>
-          <button type="button" aria-label={`Take back: ${KIND_TITLES[filter.kind]} ${filter.pattern}`} onClick={() => removeFilter(i)}>×</button>
+          <button type="button" aria-label={`Remove: ${FILTER_TITLES[filter.kind]} ${filter.pattern}`} onClick={() => removeFilter(i)}>×</button>
         </span>
       ))}
       <AddFilter />
@@ -183,8 +176,8 @@ export function Bar({ overview, selection, place }: { overview: Overview; select
         <Choice label="Compared with" class="compared" value={selection.base} title={baseTitle(overview, place, selection)} count={heap.dumps.length + others}
           options={() => baseOptions(overview, place, selection)} onChange={(value) => select({ base: value })} />
       )}
-      <Choice label="View" class="view" value={selection.view} title={view.title} count={overview.views.length}
-        options={() => overview.views.map((one) => ({ value: one.name, title: one.perfetto ? `${one.perfetto} — ${one.title}` : one.title }))}
+      <Choice label="View" class="view" value={selection.view} title={capitalized(view.title)} count={overview.views.length}
+        options={() => overview.views.map((one) => ({ value: one.name, title: capitalized(one.title) }))}
         onChange={(value) => select({ view: value as Selection["view"] })} />
       <span class="sr-only" role="status">{view.title}, {title}</span>
     </div>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves what is selected as a file: the server writes those of other tools, the page draws the images.
 import { useState } from "preact/hooks";
+import { courseCsv, tableCsv } from "./csv";
 import { BarError } from "./error";
 import { Menu, type MenuEntry } from "../flame/menu";
 import { askShown, mainDirection } from "../flame/shown";
 import { drawSvg } from "../flame/svg";
-import { baseOf, dumpIndex, dumpTitle, processTitle, viewOf, type Place } from "../model";
+import { baseOf, dumpIndex, dumpTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
 import { isSaved } from "../saved/saved";
 import { askFile, panelParameters, treePath } from "../source";
-import { filterInWords, onlyInWords, type Selection } from "../state";
+import { filterInWords, formatSelection, onlyInWords, type Selection } from "../state";
 import { useTheme } from "../theme";
 import { nameOf } from "../tree";
 import type { Overview } from "../types";
@@ -19,6 +20,8 @@ const FORMATS = [
   { title: "For Speedscope", key: "s", format: "speedscope", ending: ".speedscope.json" },
   { title: "JSON", key: "j", format: "json", ending: ".json" },
 ];
+
+const TITLE_MOST = 200;
 
 /** Let the browser save a file. */
 export function save(blob: Blob, name: string) {
@@ -94,12 +97,20 @@ export function Export({ overview, place, selection }: { overview: Overview; pla
     if (graphs.length > 1) head.push(`callers and callees of ${nameOf(graphs[1]!.tree, 0)}`);
     save(new Blob([drawSvg(graphs, head, theme)], { type: "image/svg+xml" }), `${name}.svg`);
   }
+  async function savePage() {
+    const title = overview.profiles.map(profileTitle).join(", ").slice(0, TITLE_MOST);
+    save(await askFile(`api/save?${new URLSearchParams({ title, fragment: formatSelection(selection) })}`), `${name}.html`);
+  }
   const entries: MenuEntry[] = FORMATS.filter(({ format }) => !isSaved || format !== "pprof")
     .map(({ title, key, format, ending }) => ({ title, key, run: () => void attempt(() => saveAs(format, ending)) }));
   if (selection.tab === "flame") {
     entries.push({ title: "The graph as SVG", key: "g", run: () => void attempt(saveSvg) });
     entries.push({ title: "The graph as an image", key: "i", run: () => void attempt(() => saveImage(name)) });
   }
+  const saveCsv = async (text: string, what: string) => save(new Blob([text], { type: "text/csv" }), `${name}-${what}.csv`);
+  if (selection.tab === "table") entries.push({ title: "The table as CSV", key: "t", run: () => void attempt(async () => saveCsv(await tableCsv(selection), selection.by)) });
+  if (selection.over !== "") entries.push({ title: "The timeline as CSV", key: "l", run: () => void attempt(async () => saveCsv(await courseCsv(selection, place), "over-time")) });
+  if (!isSaved) entries.push({ title: "This page, as a file", key: "h", run: () => void attempt(savePage) });
   if (entries.length === 0) return null;
   return (
     <>

@@ -107,7 +107,7 @@ function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
     return (
       <div class="empty">
         <p>The filters leave nothing: they take out {amountInWords(left.value, tree.header.counts)}.</p>
-        {selection.filters.length > 0 && <button type="button" onClick={() => select({ filters: [], zoom: "", frame: "" })}>Take all filters back</button>}
+        {selection.filters.length > 0 && <button type="button" onClick={() => select({ filters: [], zoom: "", frame: "" })}>Remove all filters</button>}
       </div>
     );
   if (tree.header.retained) return <div class="empty"><p>Nothing that was allocated between the two dumps is live at the second.</p></div>;

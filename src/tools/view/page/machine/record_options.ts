@@ -6,7 +6,7 @@ export type Group = "sampling" | "processes" | "time" | "heaps" | "ring" | "afte
 
 export const GROUP_TITLES: Record<Group, string> = {
   sampling: "How precise",
-  processes: "Which processes else",
+  processes: "Further processes",
   time: "When",
   heaps: "Which heaps",
   ring: "If samples come faster than they are read",

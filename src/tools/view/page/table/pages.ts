@@ -18,7 +18,7 @@ export function orderOf({ by, order, sort }: Selection): { order: TableOrder; so
   return { order: of, sort: sort === "" ? (of === "name" ? "up" : "down") : sort };
 }
 
-function pathOf(selection: Selection, search: string, offset: number, limit = PAGE): string {
+export function tablePath(selection: Selection, search: string, offset: number, limit = PAGE): string {
   const parameters = panelParameters(selection);
   parameters.set("by", selection.by);
   parameters.set("order", orderOf(selection).order);
@@ -31,7 +31,7 @@ function pathOf(selection: Selection, search: string, offset: number, limit = PA
 
 /** Rows by page, of one path without offset; a new path begins anew but shows the old first page. */
 export function usePages(selection: Selection, search: string) {
-  const key = pathOf(selection, search, 0);
+  const key = tablePath(selection, search, 0);
   const first = useAnswer(key, askTable);
   const pages = useRef({ of: null as Table | null, key: "", rows: new Map<number, TableRow[]>(), pending: new Set<number>() }).current;
   const [, redraw] = useState(0);
@@ -47,7 +47,7 @@ export function usePages(selection: Selection, search: string) {
       if (pages.rows.has(page) || pages.pending.has(page) || pages.key !== key) continue;
       const { rows, pending } = pages;
       pending.add(page);
-      askTable(pathOf(selection, search, page * PAGE), new AbortController().signal).then(
+      askTable(tablePath(selection, search, page * PAGE), new AbortController().signal).then(
         (table: Table) => { rows.set(page, table.row); redraw((n) => n + 1); },
         () => pending.delete(page),
       );
@@ -62,7 +62,7 @@ const SETTLED_MS = 200; // then the lines are asked for: each takes as many tabl
 
 /** What the rows that are seen hold over time, by index; they come after the table. */
 export function useCourses(selection: Selection, heap: Heap, search: string, begin: number, end: number) {
-  const key = pathOf(selection, search, 0);
+  const key = tablePath(selection, search, 0);
   const [settled, settle] = useState("");
   useEffect(() => {
     const timer = setTimeout(() => settle(key), SETTLED_MS);
@@ -71,7 +71,7 @@ export function useCourses(selection: Selection, heap: Heap, search: string, beg
   const first = Math.floor(begin / COURSES) * COURSES;
   const limit = Math.ceil((end - first) / COURSES) * COURSES;
   const isWanted = heap.dumps.length > 1 && settled === key && limit > 0;
-  const { value, key: of } = useAnswer(isWanted ? `${pathOf(selection, search, first, limit)}&course=${COURSE_DUMPS}` : null, askTable);
+  const { value, key: of } = useAnswer(isWanted ? `${tablePath(selection, search, first, limit)}&course=${COURSE_DUMPS}` : null, askTable);
   const times = value?.course?.map((dump) => heap.dumps[dump]?.time ?? 0) ?? [];
   const isOfRows = of.startsWith(key.slice(0, key.indexOf("&limit=")));
   return (index: number): SparkPoint[] =>

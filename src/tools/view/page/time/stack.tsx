@@ -16,13 +16,16 @@ const OVER: [by: Dimension, title: string][] = [
   ["holder", "by holder"], ["function", "by function"], ["module", "by module"], ["thread", "by thread"], ["type", "by type"], ["context", "by context"],
 ];
 
-/** Ask what the selection holds over time. Its dumps do not matter; the peak is a moment. */
-export function useCourse(selection: Selection): Answer<Course> {
+/** The question what the selection holds over time. Its dumps do not matter; the peak is a moment. */
+export function coursePath(selection: Selection): string {
   const view = selection.view.endsWith("objects") ? "objects" : "space";
   const parameters = selectionParameters({ ...selection, view, dump: null, base: "" });
   parameters.set("by", selection.over);
-  return useAnswer(selection.over === "" || selection.heap === "" ? null : `api/course?${parameters}`, askCourse);
+  return `api/course?${parameters}`;
 }
+
+export const useCourse = (selection: Selection): Answer<Course> =>
+  useAnswer(selection.over === "" || selection.heap === "" ? null : coursePath(selection), askCourse);
 
 export function OverChoice({ selection }: { selection: Selection }) {
   return (
