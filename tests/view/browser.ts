@@ -10,6 +10,7 @@ import { copyFileSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
+import { testAxe } from "./axe";
 import { testMachine, type MachineExpected } from "./machine";
 import { testParts } from "./parts";
 import { testTimeline, type TimelineExpected } from "./timeline";
@@ -187,6 +188,7 @@ test("the table has each function's bytes", async () => {
 
 testParts({ page: () => page, open, shows, until, callsites: last.callsites });
 testTimeline({ page: () => page, open, shows, until, expected: expected.timeline });
+testAxe({ page: () => page, until, url: expected.url });
 testMachine({ page: () => page, shows, until, complaints, expected: expected.machine });
 
 test("search says what share matches", async () => {
@@ -287,7 +289,7 @@ test("a click zooms, back undoes it, the menu opens callers and callees", async 
   const box = (await canvas.boundingBox())!;
   await page.mouse.click(box.x + 60, box.y + 50);
   await until("the URL has the frame", async () => /zoom=\d+/.test(page.url()));
-  const name = await page.locator(".details h3").innerText();
+  const name = await page.locator(".details h2").innerText();
   await page.goBack();
   await until("the zoom is gone", async () => !page.url().includes("zoom="));
   await page.mouse.click(box.x + 60, box.y + 50, { button: "right" });
@@ -407,7 +409,7 @@ test("a screen reader finds the frames in a grid", async () => {
   await until("the grid has rows", async () => (await grid.getByRole("row").count()) > 2);
   await grid.getByRole("button").nth(1).focus();
   await page.keyboard.press("Enter");
-  await until("the frame is chosen", async () => (await page.locator(".details h3").innerText()) === (await grid.locator("[aria-selected=true] button").innerText()));
+  await until("the frame is chosen", async () => (await page.locator(".details h2").innerText()) === (await grid.locator("[aria-selected=true] button").innerText()));
 });
 
 test("the memory's parts are those of report --rss, a click selects a dump", async () => {
@@ -456,9 +458,9 @@ test("hostile names are text", async () => {
   await page.waitForSelector(".flame-scroll canvas");
   await page.locator(".flame-scroll canvas").focus();
   await page.keyboard.press("ArrowDown");
-  await shows(".details h3", "main");
+  await shows(".details h2", "main");
   await page.keyboard.press("ArrowDown");
-  await shows(".details h3", "<img src=x onerror=alert(1)>");
+  await shows(".details h2", "<img src=x onerror=alert(1)>");
   await page.keyboard.press("h");
   await shows(".chip code", "<img src=x onerror=alert\\(1\\)>");
   await page.keyboard.press("1");
@@ -483,6 +485,22 @@ test("? lists the keys, l switches to dark", async () => {
   await page.keyboard.press("l");
   await until("it is dark", async () => (await page.evaluate(() => getComputedStyle(document.body).backgroundColor)) === "rgb(24, 26, 29)");
   await page.keyboard.press("l");
+});
+
+test("the page saves itself, and opens there on what it showed", async () => {
+  const file = `${expected.saved}.again.html`;
+  await open(`heap=0.0&dump=1&tab=table&by=module&over=module&filter=ignore:%22%3E%3Cscript%3E`);
+  await page.waitForSelector(".grid-room .row");
+  const download = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Export" }).click();
+  await page.getByRole("menuitem", { name: "This page, as a file" }).click();
+  await (await download).saveAs(file);
+  await open("", `file://${file}`);
+  await shows(".tabs [aria-selected=true]", "Table");
+  await shows(".chip", '"><script>');
+  await shows(".timeline-title", "Dump 2 of");
+  await page.waitForSelector(".grid.by-module .row .spark");
+  await shows(".layers", "of what the filters leave");
 });
 
 test("a saved page answers filters, callers, differences, the memory, details, groups and parts", async () => {

@@ -192,7 +192,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
   return (
     <>
       <header class="top">
-        {!(overview && overview.profiles.length > 1) && <h1 title={title}>{title || "heap_profile view"}</h1>}
+        <h1 class={overview && overview.profiles.length > 1 ? "sr-only" : ""} title={title}>{title || "heap_profile view"}</h1>
         {overview && <Bar overview={overview} selection={selection} place={place} />}
         <span class="top-right">
           {place?.heap.unfinished && !isSaved && <RecordingButtons key={place.profile.path} place={place} />}
@@ -201,14 +201,16 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
         </span>
       </header>
       {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}
-      <div class="tabs-row">
+      <section class="tabs-row" aria-label="Panels and filters">
         <Tabs selection={selection} />
         {needsFilters && <Filters selection={selection} native={overview?.native ?? null} />}
-      </div>
-      <main id="panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
+      </section>
+      <main id="panel">
+        <div class="tab-panel" role="tabpanel" aria-labelledby={`tab-${selection.tab}`}>
         {error !== "" ? <div class="empty bad"><p>{error}</p></div>
           : !overview || !isReady ? <div class="empty"><p class="faint">{isLost ? "No answer yet." : "Reading the profile…"}</p></div>
             : <Guarded key={selection.tab}><Panel overview={overview} place={place} selection={selection} /></Guarded>}
+        </div>
       </main>
     </>
   );
@@ -228,14 +230,14 @@ export function App() {
   return (
     <>
       {isLost && (
-        <div class="banner" role="alert">heap_profile view does not answer: it has ended, or this machine lost it. The page asks again; what it shows is the last state.</div>
+        <div class="banner" role="alert">heap_profile view does not answer: it has ended, or the connection to it is lost. The page asks again, and shows the last state meanwhile.</div>
       )}
       <Pages page={page}>
         <button type="button" onClick={otherTheme} title="l">{theme.dark ? "Light" : "Dark"}</button>
         <button type="button" onClick={() => setShowsKeys(true)} title="?">Keys</button>
       </Pages>
       {page === "profile" ? <ProfilePage overview={overview} error={error} title={title} />
-        : <main id="panel"><Guarded key={page}><MachinePage page={page} /></Guarded></main>}
+        : <main id="panel"><h1 class="sr-only">{PAGE_TITLES[page]}</h1><Guarded key={page}><MachinePage page={page} /></Guarded></main>}
       {showsKeys && <Keys onClose={() => setShowsKeys(false)} />}
     </>
   );

@@ -189,7 +189,7 @@ function Changes({ now, before, titles, dark }: { now: Known; before: Known; tit
       <caption class="sr-only">Change of the parts of the resident memory</caption>
       <thead>
         <tr><th>Memory</th><th class="number">{titles[0]}</th><th class="number">{titles[1]}</th><th class="number">Change</th>
-          <th class="number">of swapped</th><th class="number">of mapped</th></tr>
+          <th class="number">Change in swap</th><th class="number">Change in mapped</th></tr>
       </thead>
       <tbody>
         {kinds.map((kind) => [
@@ -364,7 +364,7 @@ export function MemoryPanel({ place, selection }: { place: Place; selection: Sel
           <p class="warn">The change is unknown: {base.error !== "" ? base.error : `${titles[0]}: ${base.value!.why}`}</p>}
         {moment.not_known && <ul class="notes faint">{moment.not_known.map((note) => <li key={note}><Sentence text={note} /></li>)}</ul>}
       </div>
-      {now && <div class="wide">{before ? <Changes now={now} before={before} titles={titles} dark={theme.dark} /> : <Parts {...now} dark={theme.dark} />}</div>}
+      {now && <div class="wide" tabIndex={0}>{before ? <Changes now={now} before={before} titles={titles} dark={theme.dark} /> : <Parts {...now} dark={theme.dark} />}</div>}
     </section>
   );
 }

@@ -78,7 +78,7 @@ export function SqlPanel() {
 
   return (
     <section class="panel sql" aria-label="SQL">
-      <aside aria-label="Tables">
+      <section class="sql-tables" aria-label="Tables" tabIndex={0}>
         <h2>Tables</h2>
         {tables.error !== "" && <p class="bad">{tables.error}</p>}
         {tables.value?.map((table) => (
@@ -91,7 +91,7 @@ export function SqlPanel() {
             </ul>
           </details>
         ))}
-      </aside>
+      </section>
       <div class="sql-main">
         <textarea id="search" ref={editor} rows={6} spellcheck={false} aria-label="SQL" placeholder="SELECT name, type FROM sqlite_master"
           onKeyDown={(event) => {

@@ -99,7 +99,7 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
   const isDown = direction === "down" || direction === "callees";
   return (
     <>
-      <h3 class="name">{fullNameOf(tree, node)}</h3>
+      <h2 class="name">{fullNameOf(tree, node)}</h2>
       {groupOf(tree, node) && <p class="where">{tree.header.groups!.find(({ name }) => name === found?.name)?.note}</p>}
       {found && !groupOf(tree, node) && (
         <p class="where">
@@ -148,11 +148,11 @@ function Legend({ tree, theme }: { tree: Tree; theme: Theme }) {
 export function Details({ tree, theme, node, hover, direction }: Props) {
   const shown = hover ? hover.node : Math.max(node, 0);
   return (
-    <aside class="details" aria-label="Frame" aria-live={hover ? "off" : "polite"}>
+    <section class="details" aria-label="Frame" aria-live={hover ? "off" : "polite"} tabIndex={0}>
       <div class="details-frame">
         {hover && hover.narrow > 0 ? (
           <>
-            <h3 class="name">{plural(hover.narrow, "narrower frame")}</h3>
+            <h2 class="name">{plural(hover.narrow, "narrower frame")}</h2>
             <p class="where">below {nameOf(tree, hover.node)}; a click brings them nearer</p>
           </>
         ) : shown < tree.count ? (
@@ -166,6 +166,6 @@ export function Details({ tree, theme, node, hover, direction }: Props) {
         ) : null}
       </div>
       <Legend tree={tree} theme={theme} />
-    </aside>
+    </section>
   );
 }

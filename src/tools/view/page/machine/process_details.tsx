@@ -23,13 +23,13 @@ export function ProcessDetails({ process, session }: { process: MachineProcess; 
   const check = checkOf(process);
   return (
     <section class="process-details" aria-label={`Process ${process.pid}`}>
-      <div>
+      <div tabIndex={0}>
         <h2>{process.name} ({process.pid})</h2>
         <p class="command"><code>{process.command || process.name}</code></p>
         <p class="faint">of {process.user}, child of {process.parent_pid}, since {new Date(process.start_ms).toLocaleString()}</p>
       </div>
-      <div><h2>Memory</h2><Memory process={process} /></div>
-      <div class="findings">
+      <div tabIndex={0}><h2>Memory</h2><Memory process={process} /></div>
+      <div class="findings" tabIndex={0}>
         <h2>{session !== undefined ? `Profiled by session ${session}` : "Can it be profiled?"}</h2>
         {process.kernel ? <p>No: a thread of the kernel has no heap.</p>
           : !check ? <p class="faint">…</p>

@@ -63,8 +63,8 @@ export function ProcessesPage() {
         hasKernel={hasKernel} onKernel={() => setKernel(!hasKernel)}>
         <p class={`said${actions.isBad || processes.error !== "" ? " bad" : ""}`} role="status">{processes.error || actions.said}</p>
       </ProcessTools>
-      <div class="grid" role="grid" aria-rowcount={listed.length + 1} aria-label="Processes of this machine">
-        <div class="grid-body" ref={rows.box} tabIndex={0} aria-label="Rows" aria-activedescendant={process && `process-${process.pid}`}
+      <div class="grid">
+        <div class="grid-body" ref={rows.box} tabIndex={0} role="grid" aria-rowcount={listed.length + 1} aria-label="Processes of this machine" aria-activedescendant={process && `process-${process.pid}`}
           onKeyDown={onKeyDown} onScroll={rows.onScroll}>
           <ProcessHead selection={selection} />
           {processes.value && listed.length === 0 && <div class="empty"><p>No process has “{selection.find}” in its name, pid, user or command.</p></div>}

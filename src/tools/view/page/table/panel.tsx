@@ -110,8 +110,8 @@ export function TablePanel({ heap }: { heap: Heap }) {
         {signed && (order === "self" || order === "total") && <span class="faint note">Rows whose stacks changed most come first</span>}
       </div>
       <Path selection={selection} />
-      <div class={`grid by-${by}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`}>
-        <div class="grid-body" ref={box} tabIndex={0} aria-label="Rows" onKeyDown={onKeyDown}
+      <div class={`grid by-${by}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`}>
+        <div class="grid-body" ref={box} tabIndex={0} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`} onKeyDown={onKeyDown}
           onScroll={onScroll}>
         <div class="row head" role="row">
           {sortBy("name", title, false)}
@@ -126,7 +126,7 @@ export function TablePanel({ heap }: { heap: Heap }) {
             : first.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={first.error} /></p></div>
             : first.value && rows === 0 ? <div class="empty"><p>{search !== "" ? `No name has “${search}”.` : "There are no rows: nothing is in this view."}</p></div>
               : (
-                <div class="grid-room" style={{ height: `${rows * ROW}px` }}>
+                <div class="grid-room" role="rowgroup" style={{ height: `${rows * ROW}px` }}>
                   {Array.from({ length: Math.max(end - begin, 0) }, (_, i) => {
                     const index = begin + i;
                     const found = row(index);
