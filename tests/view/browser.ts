@@ -177,7 +177,7 @@ test("the table has each function's bytes", async () => {
   for (const { name, mapping } of last.callsites.flatMap((site) => site.frames)) modules.set(name, (modules.get(name) ?? new Set()).add(mapping));
   let compared = 0;
   for (const row of await page.locator(".grid-room .row").all()) {
-    const cells = await row.locator("[role=cell]").allInnerTexts();
+    const cells = await row.locator("[role=gridcell]").allInnerTexts();
     const sum = sums.get(cells[0]!);
     if (sum === undefined || modules.get(cells[0]!)!.size > 1) continue;
     assert(cells[4]!.startsWith(bytesInWords(sum)) || cells[4] === "0", `${cells.join(" | ")}: the report has ${bytesInWords(sum)}`);
@@ -341,6 +341,38 @@ test("what is selected is exported", async () => {
   assert(Math.abs(sum - total) < 1e-3 * total, `${sum} bytes, the report has ${total}`);
 });
 
+test("boxes and tables are exported as CSV", async () => {
+  const exported = async (entry: string) => {
+    const download = page.waitForEvent("download");
+    await page.getByRole("button", { name: "Export" }).click();
+    await page.getByRole("menuitem", { name: entry }).click();
+    return readFileSync(await (await download).path(), "utf8").split("\r\n");
+  };
+  await openGraph();
+  const boxes = await exported("The boxes as CSV");
+  assert.equal(boxes[0], "box,parent,function,module,file,line,bytes,bytes_low95,bytes_high95,self_bytes,count,count_low95,count_high95,self_count");
+  const whole = boxes[1]!.split(",").slice(6, 9).map(Number);
+  const { estimate, low95, high95 } = last.total["space"]!;
+  [estimate, low95, high95].forEach((wanted, i) => assert(Math.abs(whole[i]! - wanted) < 1, `${boxes[1]}: the report has ${wanted}`));
+  await openGraph("&heap=1.0"); // with hostile names
+  assert((await exported("The boxes as CSV")).some((line) => line.includes(",<img src=x onerror=alert(1)>,")));
+  await open("tab=overview&heap=0.0");
+  await shows(".heaps", words(last.total["space"]!));
+  assert((await exported("The tables as CSV")).some((line) => line.includes(words(last.total["space"]!))));
+});
+
+test("the graph says its chosen box, and nothing moves if the reader wants that", async () => {
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  await openGraph();
+  await page.locator(".flame-scroll canvas").focus();
+  await page.keyboard.press("ArrowDown");
+  const said = page.locator(".flame-body > [role=status]");
+  await until("the box is said", async () => / of all\. \d+ box(es)? after it\.$/.test(await said.innerText()));
+  assert((await said.innerText()).startsWith(await page.locator(".details .name").innerText()));
+  assert.equal(await page.evaluate(() => document.getAnimations().length + Number.parseFloat(getComputedStyle(document.querySelector(".flame-graphs")!).transitionDuration)), 0);
+  await page.emulateMedia({ reducedMotion: null });
+});
+
 test("the graph is saved as SVG, JSON and an image of callers and callees", async () => {
   const exported = async (key: string) => {
     const download = page.waitForEvent("download");
@@ -444,6 +476,10 @@ test("SQL answers as query does", async () => {
   assert(cells.length > 0);
   await until("the rows are there", async () => (await page.locator(".sql-main tbody tr").count()) === cells.length);
   for (const [i, row] of cells.entries()) assert.deepEqual(await page.locator(".sql-main tbody tr").nth(i).locator("td").allInnerTexts(), row);
+  const link = page.url();
+  await page.goto("about:blank");
+  await page.goto(link);
+  await until("the link has the statement", async () => (await page.locator("textarea").inputValue()) === expected.sql.statement);
   await page.locator("textarea").fill("SELECT nonsense FROM nowhere");
   await page.getByRole("button", { name: "Run" }).click();
   await shows(".sql-main .bad", "nowhere");

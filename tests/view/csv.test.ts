@@ -9,5 +9,5 @@ test("cells are quoted as they need it, and unknown ones are empty", () => {
 });
 
 test("a name that begins like a formula stays a text", () => {
-  assert.equal(csvOf([['=HYPERLINK("http://x")', "@a", "-1+2", "operator=="]]), `"'=HYPERLINK(""http://x"")",'@a,'-1+2,operator==\r\n`);
+  assert.equal(csvOf([['=HYPERLINK("http://x")', "@a", "-1+2", "operator==", "\uff1d1"]]), `"'=HYPERLINK(""http://x"")",'@a,'-1+2,operator==,'\uff1d1\r\n`);
 });

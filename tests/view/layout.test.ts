@@ -2,6 +2,7 @@
 // Where boxes lie: inside their callers, none over another, narrow ones together; and their colours.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { COLOURS } from "page/time/draw";
 import { changeFill, contrast, DARK, fillOf, LIGHT, type Rgb } from "page/flame/colours";
 import { findVisible, layOut, makeBoxes, placeAt } from "page/flame/layout";
 import { decodeTree } from "page/tree";
@@ -78,5 +79,13 @@ test("text on every fill has the contrast of WCAG AA", () => {
     for (let hue = -1; hue < 16; hue++) for (let shade = 0; shade < 5; shade++) fills.push(fillOf(hue, shade, theme));
     for (const change of [-1, -0.5, 0, 0.5, 1]) fills.push(changeFill(change, true, theme), changeFill(change, false, theme));
     for (const fill of fills) assert(contrast(theme.text, fill) >= 4.5, `${theme.dark ? "dark" : "light"} ${fill}: ${contrast(theme.text, fill)}`);
+  }
+});
+
+test("lines and words of the timeline have the contrast of WCAG AA", () => {
+  const rgb = (hex: string): Rgb => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16)) as unknown as Rgb;
+  for (const { ground, band: _, line: __, layers: ___, rest: ____, others, ...rest } of [COLOURS.light, COLOURS.dark]) {
+    for (const stroke of [...others, ...Object.values(rest)]) assert(contrast(rgb(stroke), rgb(ground)) >= 3, `${stroke} on ${ground}`);
+    for (const word of [rest.ink, rest.faint, rest.warn, rest.accent, rest.live]) assert(contrast(rgb(word), rgb(ground)) >= 4.5, `${word} on ${ground}`);
   }
 });

@@ -10,7 +10,7 @@ test("a selection survives the URL", () => {
     ...NOTHING_SELECTED, tab: "flame", heap: "0.3", dump: 4, base: "1.0.5", time: "0.25-17", view: "alloc_objects", direction: "sandwich", group: "thread", function: 7, functionName: "a<b>(c)@/lib/x.so", numbering: "12-ab",
     filters: [{ kind: "focus", pattern: "a&b=c#d:e%41 +" }, { kind: "hide", pattern: "^operator\\+$" }],
     only: [{ dimension: "function", value: "operator+(a&b, c:d)@/usr/lib/x#1.so" }, { dimension: "type", value: "" }],
-    zoom: "5.17", frame: "5.17.3", search: "/x|y/i", by: "module", order: "total",
+    zoom: "5.17", frame: "5.17.3", search: "/x|y/i", by: "module", order: "total", sql: "SELECT 'a&b' -- #\n", hidden: "rate",
   };
   assert.deepEqual(parseSelection("#" + formatSelection(selection)), selection);
   assert.equal(formatSelection(NOTHING_SELECTED), "");

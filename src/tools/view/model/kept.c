@@ -135,8 +135,8 @@ static void keep_earlier(struct view_kept *kept, const struct view_profiles *pro
         }
 }
 
-static void keep_dump(struct view_kept *kept, const struct view_profiles *profiles,
-                      const struct export_dump *dump)
+void view_kept_add(struct view_kept *kept, const struct view_profiles *profiles,
+                   const struct export_dump *dump)
 {
     for (size_t i = 0; i < profiles->count; i++) {
         const struct profile *profile = profiles->items[i].profile;
@@ -162,7 +162,7 @@ static void keep_all(struct view_kept *kept, const struct view_profiles *profile
             if (heap->dump_count == 0 || heap->unseen)
                 continue;
             const struct export_dump last = {heap, &heap->dumps[heap->dump_count - 1]};
-            keep_dump(kept, profiles, &last);
+            view_kept_add(kept, profiles, &last);
         }
     }
 }
@@ -180,7 +180,7 @@ void view_kept_make(struct view_kept *kept, const struct view_profiles *profiles
     if (choice->dumps == NULL)
         keep_all(kept, profiles);
     for (size_t i = 0; i < choice->count; i++)
-        keep_dump(kept, profiles, &choice->dumps[i]);
+        view_kept_add(kept, profiles, &choice->dumps[i]);
     if (choice->with_earlier)
         keep_earlier(kept, profiles);
 }

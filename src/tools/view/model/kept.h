@@ -46,6 +46,9 @@ size_t view_kept_last(const struct view_profiles *profiles, const struct profile
 
 void view_kept_make(struct view_kept *kept, const struct view_profiles *profiles,
                     const struct view_choice *choice);
+/* Keep one more dump. */
+void view_kept_add(struct view_kept *kept, const struct view_profiles *profiles,
+                   const struct export_dump *dump);
 void view_kept_clear(struct view_kept *kept);
 
 /* Numbers the samples of a heap's kept dumps, the dumps in order of time. Dumps that share a sample

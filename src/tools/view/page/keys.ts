@@ -57,6 +57,7 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
     ["↑ ↓ Page Home End", "From process to process"],
     ["Enter", "Profile it"],
     ["s", "Take a dump of its session"],
+    ["Menu key", "Save a dump of it"],
   ]],
   ["Table", [
     ["↑ ↓ Page Home End", "From row to row"],

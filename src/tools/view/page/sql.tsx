@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The SQL tab: an editor with the tables beside it, the result as a table, and as bars if it has a
 // name and a number.
-import { useRef, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { askSql, askSqlTables, useAnswer } from "./source";
+import { select, useSelection } from "./state";
 import type { SqlAnswer } from "./types";
 import { countInWords, plural, timeInWords } from "./words";
 
@@ -57,13 +58,17 @@ export function SqlPanel() {
   const [result, setResult] = useState<{ answer: SqlAnswer | null; error: string; runs: boolean }>({ answer: null, error: "", runs: false });
   const editor = useRef<HTMLTextAreaElement>(null);
   const control = useRef<AbortController | null>(null);
+  const { sql } = useSelection();
+  useEffect(() => { editor.current!.value = sql; }, [sql]);
 
   async function run() {
     control.current?.abort();
     const mine = (control.current = new AbortController());
     setResult((last) => ({ ...last, runs: true }));
+    const statement = editor.current!.value;
+    select({ sql: statement }, true);
     try {
-      const answer = await askSql(editor.current!.value, mine.signal);
+      const answer = await askSql(statement, mine.signal);
       setResult({ answer, error: "", runs: false });
     } catch (error) {
       if (!mine.signal.aborted) setResult({ answer: null, error: (error as Error).message, runs: false });

@@ -49,6 +49,7 @@ export interface Selection {
   isRetained: boolean; // of two dumps of one heap: what was allocated between them and is still there
   time: string; // the part of the timeline that is shown, in seconds: "1.5-3"; "": all
   over: Dimension | ""; // what the timeline stacks; "": it shows sums
+  hidden: string; // the lines of the timeline that are not shown: "rss,rate"
   also: string; // further dumps of the heap details, as the base: "4,1.0.5"
   view: ViewName;
   filters: Filter[];
@@ -64,6 +65,7 @@ export interface Selection {
   by: TableBy;
   order: TableOrder;
   sort: (typeof SORTS)[number]; // "": as the order is by itself
+  sql: string; // the statement that ran last
   rank: string; // of the heap details: a column, "-" in front for the other way round
   find: string; // in the list of processes
   processOrder: ProcessOrder; // the order of the processes
@@ -81,6 +83,7 @@ export const NOTHING_SELECTED: Selection = {
   isRetained: false,
   time: "",
   over: "",
+  hidden: "anonymous,file,shmem,swap,rate,counted",
   also: "",
   view: "space",
   filters: [],
@@ -96,6 +99,7 @@ export const NOTHING_SELECTED: Selection = {
   by: "function",
   order: "self",
   sort: "",
+  sql: "",
   rank: "",
   find: "",
   processOrder: "rss",
@@ -154,6 +158,7 @@ export function parseSelection(fragment: string): Selection {
     isRetained: given.get("isRetained") === "true",
     time: /^\d+(\.\d+)?-\d+(\.\d+)?$/.test(given.get("time") ?? "") ? given.get("time")! : "",
     over: oneOf(given.get("over"), ["", ...DIMENSIONS], NOTHING_SELECTED.over),
+    hidden: /^[\w.,-]*$/.test(given.get("hidden") ?? " ") ? given.get("hidden")! : NOTHING_SELECTED.hidden,
     also: ofForm(given.get("also"), /^\d+(\.\d+\.\d+)?(,\d+(\.\d+\.\d+)?)?$/),
     view: oneOf(given.get("view"), VIEWS, NOTHING_SELECTED.view),
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
@@ -169,6 +174,7 @@ export function parseSelection(fragment: string): Selection {
     by: oneOf(given.get("by"), DIMENSIONS, NOTHING_SELECTED.by),
     order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
     sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
+    sql: given.get("sql") ?? "",
     rank: ofForm(given.get("rank"), /^-?(name|bytes|count|average|change|dump[0-3])$/),
     find: given.get("find") ?? "",
     processOrder: oneOf(given.get("processOrder"), PROCESS_ORDERS, NOTHING_SELECTED.processOrder),

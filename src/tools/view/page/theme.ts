@@ -49,14 +49,12 @@ export function otherTheme() {
   chooseTheme(isDark() ? "light" : "dark");
 }
 
-const accents = { light: "#0b5cad", dark: "#7ab8ff" };
-
-export function useTheme(): { theme: Theme; accent: string; choice: Choice } {
+export function useTheme(): { theme: Theme; choice: Choice } {
   const [now, set] = useState({ dark: isDark(), choice });
   useEffect(() => {
     const listener = () => set({ dark: isDark(), choice });
     listeners.add(listener);
     return () => void listeners.delete(listener);
   }, []);
-  return { theme: now.dark ? DARK : LIGHT, accent: now.dark ? accents.dark : accents.light, choice: now.choice };
+  return { theme: now.dark ? DARK : LIGHT, choice: now.choice };
 }

@@ -220,6 +220,10 @@ export function figureAt(tree: Tree, node: number, counts: boolean): Figure {
   return { value, ...limitsOfChange(amount(gained), cut(up, most[unit] ?? 0), amount(lost), cut(down, most[2 + unit] ?? 0)) };
 }
 
+/** Whether the file lacks a node's bytes, or its calls: nothing tells them, though there are some. */
+export const isUnknownAt = (tree: Tree, node: number, counts: boolean) =>
+  counts !== tree.header.counts && figureAt(tree, node, counts).value === 0 && valueAt(tree, node) !== 0 && !(tree.gained.samples[node]! > 0);
+
 /** Say whether a node of a difference has changed beyond chance. `whole` nodes are judged at any moment. */
 export function judgedInWords(tree: Tree, node: number): string {
   if (tree.mark?.[node]) return "beyond chance";

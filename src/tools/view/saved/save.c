@@ -222,6 +222,10 @@ int view_save(struct view_profiles *profiles, const struct view_save_options *op
             "wasm32, and build again with -Dsave=enabled");
     struct saving saving = {.profiles = profiles, .options = options, .out = out};
     view_kept_make(&saving.kept, profiles, &options->choice);
+    if (options->opening.at.dump != NULL)
+        view_kept_add(&saving.kept, profiles, &options->opening.at);
+    if (options->opening.base.dump != NULL)
+        view_kept_add(&saving.kept, profiles, &options->opening.base);
     int code = write_page(&saving, error);
     view_kept_clear(&saving.kept);
     return code;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Saves what is selected as a file: the server writes those of other tools, the page draws the images.
 import { useState } from "preact/hooks";
-import { courseCsv, tableCsv } from "./csv";
+import { courseCsv, graphCsv, panelCsv, tableCsv } from "./csv";
 import { BarError } from "./error";
 import { Menu, type MenuEntry } from "../flame/menu";
 import { askShown, mainDirection } from "../flame/shown";
 import { drawSvg } from "../flame/svg";
 import { baseOf, dumpIndex, dumpTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
 import { isSaved } from "../saved/saved";
-import { askFile, panelParameters, treePath } from "../source";
+import { askFile, panelParameters, selectionParameters, treePath } from "../source";
 import { filterInWords, formatSelection, onlyInWords, type Selection } from "../state";
 import { useTheme } from "../theme";
 import { nameOf } from "../tree";
@@ -99,7 +99,7 @@ export function Export({ overview, place, selection }: { overview: Overview; pla
   }
   async function savePage() {
     const title = overview.profiles.map(profileTitle).join(", ").slice(0, TITLE_MOST);
-    save(await askFile(`api/save?${new URLSearchParams({ title, fragment: formatSelection(selection) })}`), `${name}.html`);
+    save(await askFile(`api/save?${selectionParameters({ ...selection, filters: [], only: [] })}&${new URLSearchParams({ title, fragment: formatSelection(selection) })}`), `${name}.html`);
   }
   const entries: MenuEntry[] = FORMATS.filter(({ format }) => !isSaved || format !== "pprof")
     .map(({ title, key, format, ending }) => ({ title, key, run: () => void attempt(() => saveAs(format, ending)) }));
@@ -109,6 +109,8 @@ export function Export({ overview, place, selection }: { overview: Overview; pla
   }
   const saveCsv = async (text: string, what: string) => save(new Blob([text], { type: "text/csv" }), `${name}-${what}.csv`);
   if (selection.tab === "table") entries.push({ title: "The table as CSV", key: "t", run: () => void attempt(async () => saveCsv(await tableCsv(selection), selection.by)) });
+  else if (selection.tab === "flame") entries.push({ title: "The boxes as CSV", key: "t", run: () => void attempt(async () => saveCsv(await graphCsv(selection), "boxes")) });
+  else if (selection.tab !== "details") entries.push({ title: "The tables as CSV", key: "t", run: () => void attempt(async () => saveCsv(panelCsv(), selection.tab)) });
   if (selection.over !== "") entries.push({ title: "The timeline as CSV", key: "l", run: () => void attempt(async () => saveCsv(await courseCsv(selection, place), "over-time")) });
   if (!isSaved) entries.push({ title: "This page, as a file", key: "h", run: () => void attempt(savePage) });
   if (entries.length === 0) return null;

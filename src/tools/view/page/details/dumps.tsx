@@ -73,7 +73,7 @@ function Head({ columns, by, grid, onSort }: { columns: Column[]; by: string; gr
     const rises = id === "name";
     return (
       <span role="columnheader" class={type} key={id} aria-sort={!isSorted ? "none" : rises ? "ascending" : "descending"}>
-        <button type="button" class="sort" tabIndex={-1} title={title} onClick={() => onSort(id)}>{title}{isSorted ? (rises ? " ↑" : " ↓") : ""}</button>
+        <button type="button" class="sort" title={title} onClick={() => onSort(id)}>{title}{isSorted ? (rises ? " ↑" : " ↓") : ""}</button>
         {hint && <small>{hint}</small>}
       </span>
     );

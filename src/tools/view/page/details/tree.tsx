@@ -89,7 +89,7 @@ function Head({ props, columns, style }: { props: TreeTableProps; columns: Colum
     if (sort === "") return <span key={title} role="columnheader" class={type}>{title}</span>;
     return (
       <span key={sort} role="columnheader" class={type} aria-sort={by !== sort ? "none" : falls ? "descending" : "ascending"}>
-        <button type="button" class="sort" tabIndex={-1} title={hint} onClick={() => props.onSort(by === sort && !isUp ? `-${sort}` : sort)}>
+        <button type="button" class="sort" title={hint} onClick={() => props.onSort(by === sort && !isUp ? `-${sort}` : sort)}>
           {title}{by === sort ? (falls ? " ↓" : " ↑") : ""}
         </button>
         {hint && <small>{hint}</small>}

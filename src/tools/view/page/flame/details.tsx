@@ -4,8 +4,8 @@
 import { useState } from "preact/hooks";
 import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
 import type { Place } from "./layout";
-import { figureAt, fullNameOf, functionOf, groupOf, judgedInWords, moduleInBrackets, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
-import { amountInWords, countInWords, marginInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
+import { figureAt, fullNameOf, functionOf, groupOf, isUnknownAt, judgedInWords, moduleInBrackets, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
+import { amountInWords, countInWords, figureInWords, marginInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
 
 interface Props {
   tree: Tree;
@@ -33,6 +33,15 @@ export function stackInText(tree: Tree, node: number, direction: Props["directio
   return innermostFirst.join("\n") + "\n";
 }
 
+/** The chosen box in a sentence, for a screen reader. */
+export function nodeInWords(tree: Tree, node: number): string {
+  const { counts, total } = tree.header;
+  const figure = figureAt(tree, node, counts);
+  const amount = tree.lost ? `${signedInWords(figure.value, counts)}, ${judgedInWords(tree, node)}` : `${figureInWords(figure, counts)}, ${shareInWords(figure.value, total[counts ? 1 : 0] ?? 0)} of all`;
+  const module = shortModule(functionOf(tree, node)?.module ?? "");
+  return `${fullNameOf(tree, node)}${module && ` in ${module}`}: ${amount}. ${plural(tree.childCount[node]!, "box", "boxes")} after it.`;
+}
+
 function CopyStack({ tree, node, direction }: { tree: Tree; node: number; direction: Props["direction"] }) {
   const [said, say] = useState("");
   const copy = async () => {
@@ -53,14 +62,13 @@ function CopyStack({ tree, node, direction }: { tree: Tree; node: number; direct
 
 function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: boolean }) {
   const figure = figureAt(tree, node, counts);
-  const isMissing = counts !== tree.header.counts && figure.value === 0 && valueAt(tree, node) !== 0 && !(tree.gained.samples[node]! > 0);
   const margin = tree.header.partial ? "partial" : marginInWords(figure, counts);
   const amount = tree.lost ? signedInWords(figure.value, counts) : valueInWords(figure, counts);
   return (
     <>
       <dt>{counts ? "Allocations" : "Bytes"}</dt>
       <dd>
-        {isMissing ? <span class="faint">unknown</span> : <>{amount} <span class="faint">{margin}</span></>}
+        {isUnknownAt(tree, node, counts) ? <span class="faint">unknown</span> : <>{amount} <span class="faint">{margin}</span></>}
       </dd>
     </>
   );
@@ -148,7 +156,7 @@ function Legend({ tree, theme }: { tree: Tree; theme: Theme }) {
 export function Details({ tree, theme, node, hover, direction }: Props) {
   const shown = hover ? hover.node : Math.max(node, 0);
   return (
-    <section class="details" aria-label="Frame" aria-live={hover ? "off" : "polite"} tabIndex={0}>
+    <section class="details" aria-label="Frame" tabIndex={0}>
       <div class="details-frame">
         {hover && hover.narrow > 0 ? (
           <>

@@ -26,7 +26,6 @@ export interface Look {
   byNode: Uint32Array | null; // of a difference; it goes before byFunction
   hovered: number;
   selected: number;
-  accent: string;
 }
 
 export class Painter {
@@ -191,7 +190,7 @@ export class Painter {
       const begin = Math.max(boxes.begin[i]!, 0);
       const end = Math.min(boxes.end[i]!, this.width);
       const isSelected = node === look.selected;
-      context.strokeStyle = isSelected ? look.accent : css(look.theme.text);
+      context.strokeStyle = css(look.theme.text);
       context.lineWidth = isSelected ? 2 : 1;
       const inset = context.lineWidth / 2;
       const y = this.rowTop(layout.depth[node]!, top, flipped);

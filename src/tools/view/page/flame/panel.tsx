@@ -3,7 +3,7 @@
 // callers and callees ("sandwich") there are two graphs: callers grow upwards, callees downwards.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { FlameView } from "./view";
-import { Details, stackInText } from "./details";
+import { Details, nodeInWords, stackInText } from "./details";
 import { Frames } from "./frames";
 import { groupActions, GroupChoice, GroupNotes } from "./groups";
 import { Menu, type MenuEntry } from "./menu";
@@ -117,7 +117,7 @@ function Empty({ tree, selection }: { tree: Tree; selection: Selection }) {
 
 export function FlamePanel() {
   const selection = useSelection();
-  const { theme, accent } = useTheme();
+  const { theme } = useTheme();
   const isSandwich = hasSandwich(selection);
   const main = mainDirection(selection);
   const whole = useAnswer(treePath(selection, main), askTree);
@@ -172,7 +172,7 @@ export function FlamePanel() {
     };
     return (
       <FlameView
-        tree={of} path={isCallers ? callers.key : answer.key} theme={theme} accent={accent} flipped={isCallers}
+        tree={of} path={isCallers ? callers.key : answer.key} theme={theme} flipped={isCallers}
         matched={isCallers ? callerSearch.matched : search.matched}
         zoom={isCallers ? "" : selection.zoom}
         frame={isCallers ? (chosenCaller >= 0 ? pathOf(of, chosenCaller) : "") : selection.frame}
@@ -227,6 +227,7 @@ export function FlamePanel() {
                   </>
                 ) : view(tree, main)}
         </div>
+        <p class="sr-only" role="status">{side.tree && side.node >= 0 && nodeInWords(side.tree, side.node)}</p>
         {side.tree && !isEmpty && !isFolded && (
           <Details tree={side.tree} theme={theme} node={side.node} hover={hover?.place ?? null} direction={side.which} />
         )}

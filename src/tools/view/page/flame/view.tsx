@@ -16,7 +16,6 @@ export interface FlameProps {
   tree: Tree;
   path: string; // of the request: the same tree of a recording that has grown keeps what is seen of it
   theme: Theme;
-  accent: string;
   matched: Uint8Array | null;
   zoom: string;
   frame: string;
@@ -47,7 +46,7 @@ export function FlameView(props: FlameProps) {
   const scene = useRef<Scene>({ from: 0, to: 1, hovered: -1, selected: -1, frame: 0, stopAt: 0 }).current;
   const latest = useRef(props);
   latest.current = props;
-  const { tree, theme, matched, accent } = props;
+  const { tree, theme, matched } = props;
   const flipped = props.flipped ?? false;
 
   const layout = useMemo(() => {
@@ -71,7 +70,7 @@ export function FlameView(props: FlameProps) {
     const current = painter.current;
     if (!current || !scroll.current) return;
     const { layout, colours } = drawn.current;
-    const look = { theme: latest.current.theme, accent: latest.current.accent, hovered: scene.hovered, selected: scene.selected, ...colours };
+    const look = { theme: latest.current.theme, hovered: scene.hovered, selected: scene.selected, ...colours };
     current.paint(layout, scene.from, scene.to, top(), flipped, look);
   }
   function repaint() {
@@ -150,7 +149,7 @@ export function FlameView(props: FlameProps) {
     reveal(layout, scene.selected);
     repaint();
   }, [tree, props.frame]);
-  useEffect(repaint, [colours, accent]);
+  useEffect(repaint, [colours]);
 
   function placeOf(event: MouseEvent): Place {
     const box = canvas.current!.getBoundingClientRect();

@@ -53,6 +53,7 @@ export function ProcessesPage() {
     else if (!at) return;
     else if (event.key === "Enter" && canBeProfiled(at.process, sessions.get(at.process.pid))) profile(at);
     else if (event.key === "s") snapshot(at);
+    else if (event.key === "ContextMenu" && sessions.has(at.process.pid)) setMenu({ pid: at.process.pid, x: innerWidth / 3, y: innerHeight / 3 });
     else return;
     event.preventDefault();
   }

@@ -111,9 +111,9 @@ export function TablePanel({ heap }: { heap: Heap }) {
       </div>
       <Path selection={selection} />
       <div class={`grid by-${by}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`}>
-        <div class="grid-body" ref={box} tabIndex={0} role="table" aria-rowcount={rows} aria-label={`By ${title.toLowerCase()}`} onKeyDown={onKeyDown}
-          onScroll={onScroll}>
-        <div class="row head" role="row">
+        <div class="grid-body" ref={box} tabIndex={0} role="grid" aria-rowcount={rows + 1} aria-label={`By ${title.toLowerCase()}`}
+          aria-activedescendant={row(chosen) ? `row-${chosen}` : undefined} onKeyDown={onKeyDown} onScroll={onScroll}>
+        <div class="row head" role="row" aria-rowindex={1}>
           {sortBy("name", title, false)}
           {hasModule(by) && <span role="columnheader" class="module">Module</span>}
           {sortBy(bytesOrder.self, hasSelf(by) ? "Self" : "Bytes")}
@@ -131,8 +131,8 @@ export function TablePanel({ heap }: { heap: Heap }) {
                     const index = begin + i;
                     const found = row(index);
                     return found
-                      ? <Row key={index} row={found} top={index * ROW} look={look} course={hasCourse ? courseOf(index) : null} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
-                      : <div key={index} class="row pending" style={{ top: `${index * ROW}px` }}>…</div>;
+                      ? <Row key={index} row={found} index={index} top={index * ROW} look={look} course={hasCourse ? courseOf(index) : null} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
+                      : <div key={index} class="row pending" role="row" style={{ top: `${index * ROW}px` }}><span role="gridcell">…</span></div>;
                   })}
                 </div>
               )}

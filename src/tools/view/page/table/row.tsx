@@ -57,8 +57,8 @@ function Bar({ value, look, faint }: { value: number; look: Look; faint: boolean
   return <i class={`bar${kind}`} style={{ width: `${share * (isWide ? WIDE_BAR : BAR)}px` }} />;
 }
 
-export function Row({ row, top, look, course, isChosen, onOpen }: {
-  row: TableRow; top: number; look: Look; course: SparkPoint[] | null; isChosen: boolean; onOpen: (event: MouseEvent) => void;
+export function Row({ row, index, top, look, course, isChosen, onOpen }: {
+  row: TableRow; index: number; top: number; look: Look; course: SparkPoint[] | null; isChosen: boolean; onOpen: (event: MouseEvent) => void;
 }) {
   const { by, signed, counts } = look;
   const own = hasSelf(by);
@@ -69,18 +69,18 @@ export function Row({ row, top, look, course, isChosen, onOpen }: {
   const total = (counts ? row.count : row.bytes) ?? null;
   const key = keyInWords(by, row);
   return (
-    <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" aria-selected={isChosen} style={{ top: `${top}px` }}
+    <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" id={`row-${index}`} aria-rowindex={index + 2} aria-selected={isChosen} style={{ top: `${top}px` }}
       onClick={onOpen} onContextMenu={(event) => { event.preventDefault(); onOpen(event); }}>
-      <span role="cell" class="key" title={key}>{key}</span>
-      {hasModule(by) && <span role="cell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
-      <span role="cell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
-      <span role="cell" class="share">
+      <span role="gridcell" class="key" title={key}>{key}</span>
+      {hasModule(by) && <span role="gridcell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
+      <span role="gridcell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
+      <span role="gridcell" class="share">
         <Bar value={counted?.value ?? 0} look={look} faint={faint} />
         {signed ? (faint ? judgeInWords(total?.low ?? null, total?.high ?? null, look.judged) : "") : counted?.value ? shareInWords(counted.value, look.whole) : ""}
       </span>
-      {own && <span role="cell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
-      <span role="cell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
-      {course && <span role="cell"><Spark points={course} width={COURSE} /></span>}
+      {own && <span role="gridcell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
+      <span role="gridcell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
+      {course && <span role="gridcell"><Spark points={course} width={COURSE} /></span>}
     </div>
   );
 }

@@ -29,7 +29,7 @@ const layersIn = (theme: Theme) => Array.from({ length: LAYERS }, (_, i) => css(
 export const COLOURS: Record<"light" | "dark", Colours> = {
   light: {
     layers: layersIn(LIGHT), rest: css(fillOf(-1, 1, LIGHT)),
-    others: ["#cc79a7", "#009e73", "#d55e00", "#56b4e9"], live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
+    others: ["#cc79a7", "#009e73", "#d55e00", "#2f8fd0"], live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
     rate: "#00795a", counted: "#1b1d20", ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad", ground: "#ffffff", warn: "#b23c00",
   },
   dark: {

@@ -233,8 +233,6 @@ function Plot(props: PlotProps) {
   );
 }
 
-const HIDDEN_FIRST = ["anonymous", "file", "shmem", "swap", "rate", "counted"];
-
 export function Timeline({ place, selection }: { place: Place; selection: Selection }) {
   const { theme } = useTheme();
   const { heap, process, profile } = place;
@@ -244,7 +242,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const data = useMemo(() => (course ? stackOf(course, heap, beginning) : timelineOf({ heap, others: otherHeaps(profile, heap), process, beginning, view: selection.view })),
     [heap, process, beginning, counts, course]);
   const marks = useMemo(() => marksOf(heap), [heap]);
-  const [hidden, setHidden] = useState(new Set<string>(HIDDEN_FIRST));
+  const hidden = new Set(selection.hidden.split(","));
   const [pointed, setPointed] = useState(NOTHING_POINTED);
   const [isFolded, fold] = useFold("timeline", () => innerHeight < LOW);
   const box = useRef<HTMLElement>(null);
@@ -256,11 +254,10 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const described = isPeak ? -1 : pointed.dump >= 0 ? pointed.dump : dumpIndex(heap, selection.dump);
   const dump: Dump | undefined = heap.dumps[isPeak && heap.peak_time !== null ? nearestDump(heap, heap.peak_time) : described];
   const atCursor = pointed.index >= 0 ? pointed.index : dump ? data.seconds.indexOf((dump.time - beginning) / 1e9) : -1;
-  const toggle = (key: string) => setHidden((last) => {
-    const next = new Set(last);
-    if (!next.delete(key)) next.add(key);
-    return next;
-  });
+  const toggle = (key: string) => {
+    if (!hidden.delete(key)) hidden.add(key);
+    select({ hidden: [...hidden].filter((one) => one !== "").join(",") }, true);
+  };
   return (
     <section class="timeline" aria-label="Timeline" ref={box}>
       <div class="timeline-head">
