@@ -203,11 +203,27 @@ static void make_example(struct made *made)
 static struct made made;
 static struct seen seen;
 
-static void tree(void **state)
+#define EXAMPLE_TEST(test) cmocka_unit_test_setup_teardown(test, open_example, close_example)
+
+/* Tests of the example begin with its first dump. */
+static int open_example(void **state)
 {
     (void)state;
     make_example(&made);
     see(&seen, &made, 0, 1);
+    return 0;
+}
+
+static int close_example(void **state)
+{
+    (void)state;
+    stop_seeing(&seen);
+    return 0;
+}
+
+static void tree(void **state)
+{
+    (void)state;
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=100 start=50");
     enter(&seen, SITES_FRAME, "main");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "f=60 g=40");
@@ -220,14 +236,11 @@ static void tree(void **state)
     while (breakdown_leave(seen.breakdown))
         ;
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=100 start=50");
-    stop_seeing(&seen);
 }
 
 static void type_and_stack_in_any_order(void **state)
 {
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     assert_string_equal(rows_of(&seen, SITES_TYPE), "Image=70 [no type]=50 Text=30");
     enter(&seen, SITES_TYPE, "Image");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=70");
@@ -242,14 +255,11 @@ static void type_and_stack_in_any_order(void **state)
     assert_string_equal(rows_of(&seen, SITES_TYPE), "Image=70 Text=30");
     enter(&seen, SITES_TYPE, "Image");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "g=40 f=30");
-    stop_seeing(&seen);
 }
 
 static void heavy(void **state)
 {
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     breakdown_set_mode(seen.breakdown, BREAKDOWN_HEAVY);
     /* g is twice on one stack, and counts once. */
     assert_string_equal(rows_of(&seen, SITES_FRAME),
@@ -259,14 +269,11 @@ static void heavy(void **state)
     assert_true(total_of(&seen) == 50);
     enter(&seen, SITES_FRAME, "f");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "g=40");
-    stop_seeing(&seen);
 }
 
 static void bottom_up(void **state)
 {
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     enter(&seen, SITES_FRAME, "main");
     enter(&seen, SITES_THREAD, "main (7)");
     breakdown_set_mode(seen.breakdown, BREAKDOWN_BOTTOM_UP);
@@ -281,7 +288,6 @@ static void bottom_up(void **state)
     enter(&seen, SITES_FRAME, "main");
     assert_string_equal(rows_of(&seen, SITES_FRAME), "");
     assert_true(total_of(&seen) == 30);
-    stop_seeing(&seen);
 }
 
 static void types_if_the_profile_has_any(void **state)
@@ -299,8 +305,6 @@ static void types_if_the_profile_has_any(void **state)
 static void modules_and_threads(void **state)
 {
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     assert_string_equal(rows_of(&seen, SITES_THREAD), "worker (8)=80 main (7)=70");
     assert_string_equal(rows_of(&seen, SITES_MODULE), "libother.so.1=80 example=70");
     enter(&seen, SITES_MODULE, "libother.so.1");
@@ -309,7 +313,6 @@ static void modules_and_threads(void **state)
     assert_string_equal(rows_of(&seen, SITES_MODULE), "example=150 libother.so.1=80");
     assert_string_equal(rows_of(&seen, SITES_PROCESS), "example (7)=150");
     assert_string_equal(rows_of(&seen, SITES_HEAP), "libc.malloc=150");
-    stop_seeing(&seen);
 }
 
 static void two_dumps(void **state)
@@ -351,8 +354,6 @@ static void two_profiles(void **state)
 static void figures(void **state)
 {
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     breakdown_set_figure(seen.breakdown, DIFF_ALLOCATED);
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=200 start=100");
     assert_true(seen.rows.rows[0].values[0].count == 20);
@@ -367,7 +368,6 @@ static void figures(void **state)
     seen.sites = sites_new(made.sides, 1);
     seen.breakdown = breakdown_new(seen.sites);
     assert_string_equal(rows_of(&seen, SITES_FRAME), "main=100");
-    stop_seeing(&seen);
 }
 
 /* A sample of several threads: the peak of each thread is unknown. */
@@ -411,8 +411,6 @@ static void search(void **state)
 {
     struct breakdown_finds finds = {0};
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     breakdown_search(seen.breakdown, is_called, "other", &finds);
     assert_int_equal(finds.count, 2);
     assert_int_equal(finds.finds[0].length, 2);
@@ -430,14 +428,11 @@ static void search(void **state)
     breakdown_search(seen.breakdown, is_called, "other", &finds);
     assert_int_equal(finds.count, 0); /* it is a row */
     breakdown_finds_free(&finds);
-    stop_seeing(&seen);
 }
 
 static void go_and_back(void **state)
 {
     (void)state;
-    make_example(&made);
-    see(&seen, &made, 0, 1);
     enter(&seen, SITES_TYPE, "Text");
     enter(&seen, SITES_FRAME, "main");
     struct breakdown_step steps[2] = {{SITES_FRAME, key_of(&seen, SITES_FRAME, "start")},
@@ -450,7 +445,6 @@ static void go_and_back(void **state)
     assert_int_equal(breakdown_go(seen.breakdown, twice, 2), -EEXIST);
     assert_true(total_of(&seen) == 50);
     assert_string_equal(rows_of(&seen, SITES_FRAME), "<self>=50");
-    stop_seeing(&seen);
 }
 
 /* --- random profiles: each row is the sum over the callsites of a plain definition --- */
@@ -547,19 +541,19 @@ static void random_profiles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tree),
-        cmocka_unit_test(type_and_stack_in_any_order),
-        cmocka_unit_test(heavy),
-        cmocka_unit_test(bottom_up),
+        EXAMPLE_TEST(tree),
+        EXAMPLE_TEST(type_and_stack_in_any_order),
+        EXAMPLE_TEST(heavy),
+        EXAMPLE_TEST(bottom_up),
         cmocka_unit_test(types_if_the_profile_has_any),
-        cmocka_unit_test(modules_and_threads),
+        EXAMPLE_TEST(modules_and_threads),
         cmocka_unit_test(two_dumps),
         cmocka_unit_test(two_profiles),
-        cmocka_unit_test(figures),
+        EXAMPLE_TEST(figures),
         cmocka_unit_test(peak_by_thread),
         cmocka_unit_test(self_first),
-        cmocka_unit_test(search),
-        cmocka_unit_test(go_and_back),
+        EXAMPLE_TEST(search),
+        EXAMPLE_TEST(go_and_back),
         cmocka_unit_test(random_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

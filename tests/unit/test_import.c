@@ -499,6 +499,17 @@ static struct fixture_trace write_pprof(const struct profile *profile)
     return fixture_take(fd);
 }
 
+/* Check that what was read from a file is written as the same bytes. Free both. */
+static void assert_written_again(struct profile *read, struct fixture_trace file)
+{
+    struct fixture_trace again = write_pprof(read);
+    assert_int_equal(file.length, again.length);
+    assert_memory_equal(file.bytes, again.bytes, file.length);
+    profile_free(read);
+    free(file.bytes);
+    free(again.bytes);
+}
+
 static void a_pprof_file_of_several_intervals_keeps_its_margins(void **state)
 {
     (void)state;
@@ -536,13 +547,8 @@ static void a_pprof_file_of_several_intervals_keeps_its_margins(void **state)
         assert_int_equal(after->samples, before->samples);
         assert_int_equal(after->freed_samples, before->freed_samples);
     }
-    struct fixture_trace second = write_pprof(again);
-    assert_int_equal(first.length, second.length);
-    assert_memory_equal(first.bytes, second.bytes, first.length);
+    assert_written_again(again, first);
     profile_free(profile);
-    profile_free(again);
-    free(first.bytes);
-    free(second.bytes);
 }
 
 static void our_pprof_is_read_back_unchanged(void **state)
@@ -575,13 +581,8 @@ static void our_pprof_is_read_back_unchanged(void **state)
     assert_true(profile_dump_is_partial(&again->heaps[0], dump));
     assert_non_null(profile_totals_why_partial(&again->heaps[0], &again->heaps[0].dumps[0]));
     assert_true(again->heaps[0].unfinished);
-    struct fixture_trace second = write_pprof(again);
-    assert_int_equal(first.length, second.length);
-    assert_memory_equal(first.bytes, second.bytes, first.length);
+    assert_written_again(again, first);
     profile_free(profile);
-    profile_free(again);
-    free(first.bytes);
-    free(second.bytes);
 }
 
 /* Other versions have other words for a loss. */
