@@ -271,11 +271,13 @@ for line in sys.stdin:
 """
 
 
-def test_attached():
-    """A running Python program, found by its pid."""
-    python = need_python()
+def heap_while_attached(command):
+    """Attach to a running program between its steps. Return its heap.
+
+    A step allocates as many bytes as a line of the standard input says, and answers with a line.
+    """
     with scene() as (daemon, path):
-        process = subprocess.Popen([python, "-c", ATTACHED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
         def step(size):
             process.stdin.write(b"%d\n" % size)
@@ -285,22 +287,25 @@ def test_attached():
         step(100_000)
         output = os.path.join(path, "o")
         session = Session(daemon, output, "-p", str(process.pid), "-i", "1")
-        class Known:
-            pid = process.pid
-        attached(daemon, Known)
+        attached(daemon, process)
         step(300_000)
         step(700_000)
         session.end()
         process.stdin.close()
         process.wait()
-        heap = report(output)
-        found = [python_frames(site) for site in heap["callsites"] if site["alloc_space"]["estimate"] > 300_000]
-        names = {tuple(frame[0].split(".")[0] for frame in frames[:1]) for frames in found}
-        check(names == {("held",)}, f"innermost {names}")
-        lines = {tuple(frame[2] for frame in frames) for frames in found}
-        check(all(stack[0] == 4 and stack[-1] == 8 for stack in lines), f"lines {lines}")
-        check("python.object" not in heap["remark"], f"remark {heap['remark']}")
-        check_certain(heap)
+        return report(output)
+
+
+def test_attached():
+    """A running Python program, found by its pid."""
+    heap = heap_while_attached([need_python(), "-c", ATTACHED])
+    found = [python_frames(site) for site in heap["callsites"] if site["alloc_space"]["estimate"] > 300_000]
+    names = {tuple(frame[0].split(".")[0] for frame in frames[:1]) for frames in found}
+    check(names == {("held",)}, f"innermost {names}")
+    lines = {tuple(frame[2] for frame in frames) for frames in found}
+    check(all(stack[0] == 4 and stack[-1] == 8 for stack in lines), f"lines {lines}")
+    check("python.object" not in heap["remark"], f"remark {heap['remark']}")
+    check_certain(heap)
 
 
 if __name__ == "__main__":

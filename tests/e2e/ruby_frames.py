@@ -8,13 +8,10 @@
 import collections
 import json
 import os
-import subprocess
 
 import harness
-from attach import attached
-from daemon import Session, scene
 from harness import BUILD, TOOL, check, host_command, need, run, skip
-from python_frames import check_certain, directory, report
+from python_frames import check_certain, directory, heap_while_attached, report
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "ruby_stacks.rb")
 TRACECONV = os.path.join(BUILD, "traceconv")
@@ -176,30 +173,11 @@ end
 def test_attached():
     """A running Ruby program, found by its pid."""
     need_ruby()
-    with scene() as (daemon, path):
-        process = subprocess.Popen(["ruby", "-e", ATTACHED], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-        def step(size):
-            process.stdin.write(b"%d\n" % size)
-            process.stdin.flush()
-            process.stdout.readline()
-
-        step(100_000)
-        output = os.path.join(path, "o")
-        session = Session(daemon, output, "-p", str(process.pid), "-i", "1")
-        class Known:
-            pid = process.pid
-        attached(daemon, Known)
-        step(300_000)
-        step(700_000)
-        session.end()
-        process.stdin.close()
-        process.wait()
-        heap = report(output)
-        found = {without_internal(stack) for stack, amount in large_stacks(heap).items() if amount > 300_000}
-        wanted = [["held", "-e", 3], ["block in middle", "-e", 6], ["middle", "-e", 6], ["<main>", "-e", 9]]
-        check(found == {json.dumps(wanted)}, f"stacks {found}")
-        check_certain(heap)
+    heap = heap_while_attached(["ruby", "-e", ATTACHED])
+    found = {without_internal(stack) for stack, amount in large_stacks(heap).items() if amount > 300_000}
+    wanted = [["held", "-e", 3], ["block in middle", "-e", 6], ["middle", "-e", 6], ["<main>", "-e", 9]]
+    check(found == {json.dumps(wanted)}, f"stacks {found}")
+    check_certain(heap)
 
 
 def test_doctor():

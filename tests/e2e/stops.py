@@ -92,24 +92,24 @@ def test_io_uring_poller():
     check_kernel_worker("poll")
 
 
-def test_small_coroutine():
-    """No byte below the stack pointer is changed, neither by attaching nor by detaching."""
-    with running("small_coroutine") as process, tempfile.TemporaryDirectory() as directory:
+def check_attachments(name, times):
+    """Attach to a program and detach that often. Check that its code and mappings are as they were."""
+    with running(name) as process, tempfile.TemporaryDirectory() as directory:
         code, maps = code_of(process.pid), maps_of(process.pid)
-        for number in range(5):
+        for number in range(times):
             outcome, _ = attach_once(process.pid, directory, "-d", "20")
             check(outcome.status == 0, f"attachment {number}: {outcome.status}, {outcome.stderr!r}")
         check(code_of(process.pid) == code and maps_of(process.pid) == maps, "its code and mappings are as they were")
+
+
+def test_small_coroutine():
+    """No byte below the stack pointer is changed, neither by attaching nor by detaching."""
+    check_attachments("small_coroutine", 5)
 
 
 def test_code_of_32_bits():
     """A thread that executes code of 32 bits makes the profiler's system calls, too, and continues there."""
-    with running("code_of_32_bits") as process, tempfile.TemporaryDirectory() as directory:
-        code, maps = code_of(process.pid), maps_of(process.pid)
-        for number in range(3):
-            outcome, _ = attach_once(process.pid, directory, "-d", "20")
-            check(outcome.status == 0, f"attachment {number}: {outcome.status}, {outcome.stderr!r}")
-        check(code_of(process.pid) == code and maps_of(process.pid) == maps, "its code and mappings are as they were")
+    check_attachments("code_of_32_bits", 3)
 
 
 @contextlib.contextmanager
