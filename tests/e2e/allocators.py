@@ -9,7 +9,6 @@ preloaded and attached to. The programs (tests/programs/extended_*.c) print the 
 import glob
 import os
 import re
-import sys
 import tempfile
 
 import harness

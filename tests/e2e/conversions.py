@@ -18,10 +18,9 @@ import tempfile
 import threading
 import zlib
 
-from harness import BUILD, ROOT, TOOL, check, main, make_work_directory, need, need_saved_pages, program, run, skip
+from harness import BUILD, ROOT, TOOL, TRACECONV, check, main, make_work_directory, need, need_saved_pages, program, run, skip
 from terminal import Terminal
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 MAKE_TRACE = os.path.join(BUILD, "tests", "e2e", "make_trace")
 PROTO = os.path.join(ROOT, "proto")
 WORK = make_work_directory("conversions-")

@@ -13,10 +13,9 @@ import re
 import subprocess
 import tempfile
 
-from harness import BUILD, TOOL, check, main, need, run, skip
+from harness import TOOL, TRACECONV, check, main, need, run, skip
 from perfetto_bytes import field, fields
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 APP = "com.example.app"
 APK = f"data/app/~~Wk3x==/{APP}-q1-Zz==/oat/arm64/base.vdex"
 

@@ -40,6 +40,7 @@ if not {" ", ":"}.isdisjoint(BUILD):  # where the loader ends a name in LD_PRELO
     os.symlink(BUILD, os.path.join(_links, "build"))
     BUILD = os.path.join(_links, "build")
 TOOL = os.environ.get("HEAPPROFD_TOOL", os.path.join(BUILD, "heap_profile"))
+TRACECONV = os.path.join(BUILD, "traceconv")
 PROGRAMS = os.path.join(BUILD, "tests", "programs")
 # Whether the tools are built with sanitizers (tests/meson.build). They run several times slower, so all time limits,
 # Meson's included, are three times as long.

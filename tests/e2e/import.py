@@ -13,20 +13,8 @@ import re
 import subprocess
 import tempfile
 
-from harness import BUILD, TOOL, check, main, need, skip
-from import_programs import build, go_environment, go_profiles, run
-
-TRACECONV = os.path.join(BUILD, "traceconv")
-
-def stacks(path, view):
-    done = run(TRACECONV, "collapsed", "--view", view, path)
-    check(done.returncode == 0, f"{view} of {os.path.basename(path)}: {done.stderr}")
-    table = {}
-    for line in done.stdout.splitlines():
-        stack, value = line.rsplit(" ", 1)
-        # Frames of one function at different lines have one name here.
-        table[stack] = table.get(stack, 0) + int(value)
-    return table
+from harness import TOOL, TRACECONV, check, main, need, skip
+from import_programs import build, go_environment, go_profiles, run, stacks
 
 
 def of_function(table, name):

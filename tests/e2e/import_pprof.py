@@ -11,11 +11,10 @@ import os
 import re
 import tempfile
 
-from harness import BUILD, TOOL, check, main, need, skip
+from harness import TOOL, TRACECONV, check, main, need, skip
 from import_programs import go_environment, run, write as write_file
 from pprof_bytes import Pprof, of_addresses
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 STACK = ["leaf", "inner", "caller", "main"]
 CODE = """int inner(int x) { return x + 1; }
 int outer(int x) { return inner(x) + 1; }

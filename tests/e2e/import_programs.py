@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from harness import check, need
+from harness import TRACECONV, check, need
 
 PROGRAM = r"""
 #include <stdlib.h>
@@ -74,6 +74,17 @@ def write(directory, name, data):
     with open(path, "wb") as file:
         file.write(data.encode() if isinstance(data, str) else data)
     return path
+
+
+def stacks(path, view="space"):
+    """Return the value of each stack. Frames of one function at different lines have one name."""
+    done = run(TRACECONV, "collapsed", "--view", view, path)
+    check(done.returncode == 0, f"{view} of {os.path.basename(path)}: {done.stderr}")
+    table = {}
+    for line in done.stdout.splitlines():
+        stack, value = line.rsplit(" ", 1)
+        table[stack] = table.get(stack, 0) + int(value)
+    return table
 
 
 def build(directory, *options):

@@ -13,11 +13,10 @@ import os
 import re
 import tempfile
 
-from harness import BUILD, TOOL, check, main, need, skip
-from import_programs import build, go_environment, go_profiles, run, write
+from harness import TOOL, TRACECONV, check, main, need, skip
+from import_programs import build, go_environment, go_profiles, run, stacks, write
 from perfetto_bytes import field
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 
 MAPS = "\nMAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 12 /nowhere/prog\n"
 
@@ -30,16 +29,6 @@ def heaps(path):
 
 def total(path, view="space"):
     return heaps(path)[0]["total"][view]["estimate"]
-
-
-def stacks(path, view="space"):
-    done = run(TRACECONV, "collapsed", "--view", view, path)
-    check(done.returncode == 0, f"{view} of {os.path.basename(path)}: {done.stderr}")
-    table = {}
-    for line in done.stdout.splitlines():
-        stack, value = line.rsplit(" ", 1)
-        table[stack] = table.get(stack, 0) + int(value)
-    return table
 
 
 def of_go(directory, path, index, unit):

@@ -18,9 +18,8 @@ import tempfile
 
 import harness
 from daemon import LIBRARY, Session, heap_of, own_name, report_of, scene, wait_for
-from harness import BUILD, TOOL, check, fail, need, program, run
+from harness import TOOL, TRACECONV, check, fail, need, program, run
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 
 SCRIPT = """'use strict';
 const held = [];

@@ -12,9 +12,8 @@ import os
 from random import Random
 import tempfile
 
-from harness import BUILD, ROOT, SANITIZED, TOOL, check, fail, failures, main, need, run
+from harness import ROOT, SANITIZED, TOOL, TRACECONV, check, fail, failures, main, need, run
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 GENUINE = os.path.join(ROOT, "tests", "data", "memory_infra", "chromium-150-browser.json.gz")
 WORK = tempfile.TemporaryDirectory()
 

@@ -11,14 +11,13 @@ import random
 import sys
 
 import properties
-from harness import BUILD, LONG, SANITIZED, TOOL, check, finish
+from harness import LONG, SANITIZED, TOOL, TRACECONV, check, finish
 from memory_infra_file import File, Frame, Rules
 from memory_infra_write import HOLDER
 from perfetto_bytes import field, packet
 from properties import Profile, Writer, run, same
 
 SEEDS = range(30 if LONG else 3 if SANITIZED else 8)
-TRACECONV = os.path.join(BUILD, "traceconv")
 OBJECTS, SPACE = properties.VIEWS.index("objects"), properties.VIEWS.index("space")
 
 

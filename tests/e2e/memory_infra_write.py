@@ -15,12 +15,11 @@ import subprocess
 import sys
 import time
 
-from harness import BUILD, TOOL, check, main, make_work_directory, need, program, run
+from harness import TOOL, TRACECONV, check, main, make_work_directory, need, program, run
 from memory_infra_file import File, Frame, Rules, leaks, named, places
 from memory_infra_made import Made
 from perfetto_bytes import field, packet
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 WORK = make_work_directory("memory-infra-")
 # Some of its functions hold memory to the end.
 HOLDER = """
@@ -152,7 +151,6 @@ def compile_leak(name, *flags, compiler="gcc"):
     stripped = at(name + "-stripped")
     check(run(["strip", "-o", stripped, binary]).status == 0, "strip")
     return binary, stripped
-
 
 
 def test_memory_by_kind():

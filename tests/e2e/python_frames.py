@@ -18,10 +18,9 @@ import tempfile
 
 import harness
 from attach import attached
-from daemon import Session, heap_of, own_name, scene
-from harness import BUILD, TOOL, check, host_command, need, run, skip
+from daemon import Session, scene
+from harness import TOOL, TRACECONV, check, host_command, need, run, skip
 
-TRACECONV = os.path.join(BUILD, "traceconv")
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "python_stacks.py")
 BYTES_HEAD = 33  # of a bytes object, with its terminating zero
 

@@ -10,11 +10,10 @@ import json
 import os
 
 import harness
-from harness import BUILD, TOOL, check, host_command, need, run, skip
+from harness import TOOL, TRACECONV, check, host_command, need, run, skip
 from python_frames import check_certain, directory, heap_while_attached, report
 
 PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs", "ruby_stacks.rb")
-TRACECONV = os.path.join(BUILD, "traceconv")
 SUPPORTED = ("3.1.", "3.2.", "3.3.", "3.4.")
 BYTES_TAIL = 1  # a string's terminating zero
 BYTES_LEAST = 100_000  # of a noted allocation; Ruby's own are smaller

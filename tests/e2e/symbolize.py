@@ -19,10 +19,8 @@ import tempfile
 import urllib.request
 import zipfile
 
-from harness import BUILD, LONG, ROOT, SANITIZED, check, main, need, run, skip
+from harness import BUILD, LONG, ROOT, SANITIZED, TRACECONV, check, main, need, run, skip
 from perfetto_bytes import field, fields
-
-TRACECONV = os.path.join(BUILD, "traceconv")
 
 
 def trace_of(modules, processes=()):
