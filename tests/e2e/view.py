@@ -357,6 +357,9 @@ def test_histograms():
             for row in rows:
                 root = server.tree(heap="0.0", base=base, view="alloc_space", only=f"thread:{row['part']}")[1][0]
                 check(is_near(net(root, "bytes"), row["bytes"]["value"]), f"thread {row['tid']}: the graph changed by {net(root, 'bytes')}")
+        for order in ("before", "after"):
+            values = [rank(row[order]) for row in rows_of(server, "function", heap="0.0", base=0, view="space", order=order)]
+            check(values == sorted(values, reverse=True), f"{order}: {values[:10]}")
         for order in ("bytes", "count", "self_bytes", "self_count"):
             for sort, sign in (("down", -1), ("up", 1), (None, -1)):
                 rows = rows_of(server, "function", heap="0.0", base=0, view="space", order=order, **({"sort": sort} if sort else {}))
@@ -505,6 +508,8 @@ def test_difference():
         check(set(header["marks"]) <= set(range(len(nodes))), "a mark is at no node")
         same, nodes = server.tree(heap="0.0", base="0.0.0", view="space")
         check(nodes[0]["width"] == 0 and not same["marks"], "a dump differs from itself")
+        status, _, content = server.ask("api/tree?heap=0.0&base=0.0.0&width=x")
+        check(status == 400 and "change, larger or after" in json.loads(content)["error"], f"{status} {content[:200]!r}")
 
 
 def test_dumps():
@@ -528,8 +533,12 @@ def test_dumps():
             functions = json.loads(call(TOOL, "diff", "--json", "--by", "function", "--top", "0", "--view", view, "--demangle", "full",
                                         f"{at('dumps')}@{first}", f"{at('dumps')}@{last}").stdout)["heaps"][0]["rows"]
             wanted = {(row["function"]["name"], row["function"]["mapping"]): row[view] for row in functions if row["function"]["name"]}
+            sides = [{row["part"]: row[unit]["value"] for row in rows_of(server, "function", heap="0.0", dump=dump - 1, view=view)}
+                     for dump in (first, last)]
             compared = 0
             for row in rows_of(server, "function", heap="0.0", dump=last - 1, base=first - 1, view=view):
+                check(is_near(row["before"], sides[0].get(row["part"], 0)) and is_near(row["after"], sides[1].get(row["part"], 0)),
+                      f"{view}: {row['part']} has {row['before']} and {row['after']}")
                 figure, theirs = row[unit], wanted.get(tuple(row["part"].rsplit("@", 1)))
                 if theirs and is_near(figure["value"], theirs["change"]):
                     compared += 1
@@ -539,6 +548,11 @@ def test_dumps():
             check(compared >= 5, f"{view}: {compared} functions compared")
             moved = sum(abs(row[view]["change"]) for row in rows["rows"])
             check(is_near(nodes[0]["width"], moved), f"{view}: {nodes[0]['width']} in stacks, diff {moved}")
+            later = server.tree(heap="0.0", dump=last - 1, view=view)[1]
+            wide = server.tree(heap="0.0", dump=last - 1, base=first - 1, view=view, width="after")[1]
+            check(is_near(wide[0]["width"], later[0][unit]) and len(wide) == len(later), f"{view}: {wide[0]['width']} after, the dump {later[0][unit]}")
+            wide = server.tree(heap="0.0", dump=last - 1, base=first - 1, view=view, width="larger")[1]
+            check(is_near(2 * wide[0]["width"], wide[0]["before"] + wide[0]["after"] + moved), f"{view}: {wide[0]['width']} is not the larger side of each stack")
     check_asked_dumps(at("dumps"), count)
 
 

@@ -9,7 +9,7 @@ import { execFileSync } from "node:child_process";
 import { copyFileSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
-import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "page/words";
+import { bytesInWords, countInWords, figureInWords, percentInWords, shareInWords, signedInWords } from "page/words";
 import { testAxe } from "./axe";
 import { testMachine, type MachineExpected } from "./machine";
 import { testParts } from "./parts";
@@ -170,7 +170,7 @@ test("the whole graph is the report's total, in each view", async () => {
 });
 
 test("the table has each function's bytes", async () => {
-  await open("tab=table&order=total");
+  await open("tab=table&by=function&order=total");
   await page.waitForSelector(".grid-room .row");
   const sums = byFunction(last);
   const modules = new Map<string, Set<string>>();
@@ -186,6 +186,39 @@ test("the table has each function's bytes", async () => {
   assert(compared >= 5, `${compared} rows compared`);
 });
 
+test("the table of a difference has both sides, the change and its share, sorted by any", async () => {
+  await open("tab=table&heap=0.0&base=0&by=function&order=after&sort=down");
+  const sides = [byFunction(expected.reports[0]!), byFunction(last)];
+  await shows(".grid .head", "Change %");
+  await page.waitForSelector(".grid-room .row .key");
+  let compared = 0;
+  for (const row of await page.locator(".grid-room .row").all()) {
+    const cells = await row.locator("[role=gridcell]").allInnerTexts();
+    const [before, after] = sides.map((of) => of.get(cells[0]!) ?? 0) as [number, number];
+    if (cells[2] !== bytesInWords(before) || cells[3] !== bytesInWords(after)) continue; // of several modules
+    assert.equal(cells[4], percentInWords(before, after), cells.join(" | "));
+    compared++;
+  }
+  assert(compared >= 5, `${compared} rows compared`);
+  await page.locator(".grid .head").getByRole("button", { name: "Before" }).click();
+  await until("the order is in the address", async () => page.url().includes("order=before"));
+});
+
+test("boxes of a difference are as wide as the larger side, the later one, or the change", async () => {
+  await openGraph("&heap=0.0&base=0");
+  await chooseRoot();
+  await shows(".details dl", "Gained");
+  await shows(".legend", "doubled");
+  const [before, after] = [expected.reports[0]!, last].map((report) => report.total["space"]!.estimate) as [number, number];
+  await shows(".details dl", percentInWords(before, after));
+  for (const width of ["after", "change", "larger"]) {
+    const answer = page.waitForResponse((response) => response.url().includes(`width=${width}`));
+    if (width === "larger") await page.goto(page.url().replace(/&width=\w+/, "").replace("base=0", "base=1")); // the others are kept
+    else await page.getByLabel("Width").selectOption(width);
+    assert.equal((await answer).status(), 200);
+  }
+});
+
 testParts({ page: () => page, open, shows, until, callsites: last.callsites });
 testTimeline({ page: () => page, open, shows, until, expected: expected.timeline });
 testAxe({ page: () => page, until, url: expected.url });
@@ -198,6 +231,12 @@ test("search says what share matches", async () => {
   await page.keyboard.type(`/^${name.replace(/[^\w]/g, "\\$&")}$/`);
   await shows(".search output", `${bytesInWords(sum)}, ${shareInWords(sum, last.total["space"]!.estimate)}`);
   assert(page.url().includes("search="));
+  await page.keyboard.press("Enter");
+  await shows(".search output", "1 of ");
+  await shows(".details h3", name);
+  await page.keyboard.press("Shift+Enter");
+  const count = /of ([\d,]+)/.exec(await page.locator(".search output").innerText())![1];
+  await shows(".search output", `${count} of ${count}`);
 });
 
 test("a filter leaves what the report leaves, and is taken back", async () => {
@@ -407,7 +446,7 @@ test("the graph is saved as SVG, JSON and an image of callers and callees", asyn
   await until("both graphs are there", async () => (await page.locator(".flame-scroll canvas").count()) === 2);
   const size = await page.locator(".flame-scroll canvas").evaluateAll((all) => all.reduce((sum, canvas) => sum + (canvas as HTMLCanvasElement).height, 0));
   const image = readFileSync(await exported("i"));
-  assert.equal(image.readUInt32BE(20), size); // height in the header of a PNG
+  assert(image.readUInt32BE(20) > size + 60); // height in the header of a PNG: title, scale and legend are above
 });
 
 test("Perfetto UI reads the trace, another site does not", { skip: !expected.own_network }, async () => {
@@ -486,7 +525,7 @@ test("SQL answers as query does", async () => {
 });
 
 test("hostile names are text", async () => {
-  await open("tab=table");
+  await open("tab=table&by=function");
   await page.locator(".choice select").first().selectOption({ label: "hostile.collapsed" });
   await shows(".grid-room .key", "<img src=x onerror=alert(1)>");
   await shows(".grid-room .key", "\\u202eright-to-left");

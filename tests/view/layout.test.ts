@@ -77,7 +77,7 @@ test("text on every fill has the contrast of WCAG AA", () => {
   for (const theme of [LIGHT, DARK]) {
     const fills: Rgb[] = [theme.ground, theme.narrow, theme.root, theme.match];
     for (let hue = -1; hue < 16; hue++) for (let shade = 0; shade < 5; shade++) fills.push(fillOf(hue, shade, theme));
-    for (const change of [-1, -0.5, 0, 0.5, 1]) fills.push(changeFill(change, true, theme), changeFill(change, false, theme));
+    for (const change of [-1, -0.5, -0.01, 0, 0.01, 0.5, 1]) fills.push(changeFill(change, true, theme), changeFill(change, false, theme));
     for (const fill of fills) assert(contrast(theme.text, fill) >= 4.5, `${theme.dark ? "dark" : "light"} ${fill}: ${contrast(theme.text, fill)}`);
   }
 });

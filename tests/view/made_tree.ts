@@ -17,6 +17,7 @@ export function encodeTree(nodes: MadeNode[], functions: { id: number; name: str
     ["function", "u32", (node) => node.function],
     ["width", "f64", (node) => node.bytes + (node.lost ?? 0)],
   ];
+  if (isDifference) columns.push(["before", "f64", (node) => node.lost!], ["after", "f64", (node) => node.bytes]);
   for (const prefix of isDifference ? ["", "lost_"] : [""]) {
     const bytes = (node: MadeNode) => (prefix === "" ? node.bytes : node.lost!);
     columns.push([`${prefix}bytes`, "f64", bytes], [`${prefix}count`, "f64", (node) => bytes(node) / 10]);

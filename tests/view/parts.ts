@@ -45,7 +45,7 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await shows(".menu", "Break down by function");
     await page().keyboard.press("F");
     await shows(".path", `module ${module}`);
-    await until("it is a part", async () => parameter("only")[0] === `module:${module}` && parameter("by").length === 0);
+    await until("it is a part", async () => parameter("only")[0] === `module:${module}` && parameter("by")[0] === "function");
     await shows(".chip", `only module ${module}`);
     const sums = functionsOf(callsites, module!);
     await until("the rows are functions", async () => (await page().locator(".grid.by-function .row").count()) > 1 && (await page().locator(".grid.waits").count()) === 0 && (await cells(0))[0] !== module);
@@ -56,7 +56,7 @@ export function testParts({ page, open, shows, until, callsites }: Tools) {
     await page().keyboard.press("S");
     await until("the path has two parts", async () => parameter("only").length === 2 && parameter("by")[0] === "size");
     await page().keyboard.press("Backspace");
-    await until("the last part is gone", async () => parameter("only").length === 1 && parameter("by").length === 0);
+    await until("the last part is gone", async () => parameter("only").length === 1 && parameter("by")[0] === "function");
     await page().goBack();
     await until("back undoes it", async () => parameter("only").length === 2);
     await page().locator(".path button").first().click();

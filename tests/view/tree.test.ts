@@ -2,7 +2,7 @@
 // Trees: decoding, places, search; answers that are cut off or lie are refused.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { decodeTree, figureAt, matchedValue, matcherOf, matchFunctions, moduleInBrackets, nameOf, namesTo, nodeAt, nodeNamed, pathOf, stackOf } from "page/tree";
+import { decodeTree, figureAt, matchedNodes, matchedValue, matcherOf, matchFunctions, moduleInBrackets, nameOf, namesTo, nodeAt, nodeNamed, pathOf, sidesAt, stackOf, zoomFor } from "page/tree";
 import { stackInText } from "page/flame/details";
 import { encodeTree } from "./made_tree";
 
@@ -71,6 +71,21 @@ test("search counts each stack once", () => {
   assert.equal(share("/^(main|leaf)$/"), 100);
   assert.equal(share("LIBC"), 60);
   assert.equal(matcherOf("/(/"), null);
+});
+
+test("a search goes from left to right, callers first, and zooms to what is too narrow to see", () => {
+  assert.deepEqual(matchedNodes(tree, matchFunctions(tree, matcherOf("leaf")!)), [5, 4, 2]);
+  assert.deepEqual(matchedNodes(tree, matchFunctions(tree, matcherOf("nothing")!)), []);
+  assert.deepEqual([zoomFor(tree, 5, 0), zoomFor(tree, 5, 3), zoomFor(tree, 2, 3)], [0, 3, 0]);
+  const narrow = decodeTree(encodeTree([...nodes.slice(0, 5), { parent: 3, function: 2, bytes: 0.5 }], functions));
+  assert.equal(zoomFor(narrow, 5, 0), 5);
+  const chain = [1000, 50, 4, 3].map((bytes, i) => ({ parent: i - 1 < 0 ? ROOT : i - 1, function: i === 0 ? ROOT : i - 1, bytes }));
+  assert.equal(zoomFor(decodeTree(encodeTree(chain, functions)), 3, 0), 2);
+});
+
+test("a node of a difference has both sides", () => {
+  const change = decodeTree(encodeTree(nodes.map((node) => ({ ...node, lost: node.bytes / 2 })), functions));
+  assert.deepEqual(sidesAt(change, 3), { before: 30, after: 60 });
 });
 
 test("an answer that ends early or has a wrong order is refused", () => {

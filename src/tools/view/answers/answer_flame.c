@@ -110,6 +110,8 @@ static const struct column {
     COLUMN("self_bytes", COLUMN_F64, self.gained.bytes),
     COLUMN("self_count", COLUMN_F64, self.gained.count),
     /* of a difference, and of what was retained */
+    COLUMN("before", COLUMN_F64, sum.before),
+    COLUMN("after", COLUMN_F64, sum.after),
     COLUMN("lost_bytes", COLUMN_F64, sum.lost.bytes),
     COLUMN("lost_count", COLUMN_F64, sum.lost.count),
     COLUMN("lost_bytes_variance", COLUMN_F32, sum.lost.bytes_variance),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers with a table: its rows in the wanted order, a page of them at a time. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,11 +22,15 @@ enum order {
     ORDER_COUNT,
     ORDER_SELF_BYTES,
     ORDER_SELF_COUNT,
-    ORDER_NAME, /* of sizes and lifetimes, the class */
+    ORDER_BEFORE, /* of a difference: with callees, in the unit of the view */
+    ORDER_AFTER,
+    ORDER_PERCENT, /* of the change, of before */
+    ORDER_NAME,    /* of sizes and lifetimes, the class */
     ORDERS,
 };
-static const char *const order_names[ORDERS] = {"self",       "total",      "bytes", "count",
-                                                "self_bytes", "self_count", "name"};
+static const char *const order_names[ORDERS] = {"self",       "total",      "bytes",  "count",
+                                                "self_bytes", "self_count", "before", "after",
+                                                "percent",    "name"};
 
 struct question {
     struct view_profiles *profiles;
@@ -137,8 +142,11 @@ static void write_row(struct json_writer *json, const struct question *question,
         write_figure(json, question, "self_bytes", &row->self, false, false);
         write_figure(json, question, "self_count", &row->self, true, false);
     }
-    if (view_selection_is_difference(&question->selection))
+    if (view_selection_is_difference(&question->selection)) {
+        json_number(json, "before", row->total.before);
+        json_number(json, "after", row->total.after);
         json_bool(json, "beyond_chance", row->is_beyond_chance);
+    }
     if (question->course_dumps > 0)
         write_course(json, question, row);
     json_end_object(json);
@@ -160,6 +168,12 @@ static double answer_table_figure_of(const struct table_row *row, enum order ord
         return total->gained.count - total->lost.count;
     case ORDER_SELF_BYTES:
         return self->gained.bytes - self->lost.bytes;
+    case ORDER_BEFORE:
+        return total->before;
+    case ORDER_AFTER:
+        return total->after;
+    case ORDER_PERCENT: /* what is new has grown most */
+        return total->before > 0 ? total->after / total->before : INFINITY;
     default:
         return self->gained.count - self->lost.count;
     }
@@ -177,6 +191,19 @@ static int compare_names(struct functions *functions, const struct table_row *le
     return order != 0 ? order : (left->number > right->number) - (left->number < right->number);
 }
 
+/* Order rows of equal figures: the larger ones first, then as the profile numbers or names them. */
+static int compare_ties(const struct table_row *left, const struct table_row *right)
+{
+    double one = flame_rank(left->total.width), other = flame_rank(right->total.width);
+    if (one != other)
+        return one > other ? -1 : 1;
+    if (left->function != right->function)
+        return left->function > right->function ? 1 : -1;
+    if (left->number != right->number)
+        return left->number > right->number ? 1 : -1;
+    return left->label == NULL || right->label == NULL ? 0 : strcmp(left->label, right->label);
+}
+
 static int compare_rows(const void *left_pointer, const void *right_pointer, void *context)
 {
     const struct table_row *left = left_pointer, *right = right_pointer;
@@ -191,8 +218,7 @@ static int compare_rows(const void *left_pointer, const void *right_pointer, voi
     }
     if (order != 0)
         return question->ascending ? order : -order;
-    /* Rows were numbered in the order of the profile. */
-    return left->function > right->function ? 1 : -(left->function < right->function);
+    return compare_ties(left, right);
 }
 
 static bool is_found(const struct question *question, const struct table_row *row)
@@ -234,7 +260,7 @@ static int parse_order(struct question *question, const struct view_parameters *
     if (question->order == ORDERS)
         return error_set(error, -EINVAL,
                          "a table is ordered by self, total, bytes, count, self_bytes, "
-                         "self_count or name, not '%.40s'",
+                         "self_count, before, after, percent or name, not '%.40s'",
                          order);
     if (sort != NULL && strcmp(sort, "up") != 0 && strcmp(sort, "down") != 0)
         return error_set(error, -EINVAL, "a table is sorted up or down, not '%.40s'", sort);

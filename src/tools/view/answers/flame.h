@@ -23,8 +23,9 @@
  * `gained` is the upper bound and `lost` the lower one. */
 struct flame_sum {
     struct profile_estimate gained, lost;
-    /* Width of a box in the graph: the figure; in a difference, the sum of how much each stack has
-     * changed, up or down alike. So the widths of parts add up to that of the whole. */
+    double before, after; /* of a difference, in the unit of the view: what each side has in all */
+    /* Width of a box in the graph: the figure; in a difference, the sum of what enum view_width
+     * says of each stack. So the widths of parts add up to that of the whole. */
     double width;
 };
 
@@ -90,6 +91,8 @@ static inline void flame_sum_add(struct flame_sum *sum, const struct flame_sum *
 {
     profile_estimate_add(&sum->gained, &more->gained);
     profile_estimate_add(&sum->lost, &more->lost);
+    sum->before += more->before;
+    sum->after += more->after;
     sum->width += more->width;
 }
 

@@ -30,6 +30,20 @@ static int parse_direction(const struct view_parameters *parameters, struct view
     return functions_find(&profiles->functions, function, &request->function, error);
 }
 
+static int parse_width(const struct view_parameters *parameters, enum view_width *width,
+                       struct error *error)
+{
+    static const char *const names[VIEW_WIDTHS] = {"change", "larger", "after"};
+    const char *text = view_parameter(parameters, "width");
+    *width = VIEW_CHANGE;
+    while (text != NULL && *width < VIEW_WIDTHS && strcmp(text, names[*width]) != 0)
+        ++*width;
+    return *width == VIEW_WIDTHS
+               ? error_set(error, -EINVAL,
+                           "the width of a box is change, larger or after, not '%.40s'", text)
+               : 0;
+}
+
 static int make_flame(struct view_graph *graph, struct view_profiles *profiles,
                       const struct view_parameters *parameters, struct error *error)
 {
@@ -101,6 +115,8 @@ int view_graph_make(struct view_graph *graph, struct view_profiles *profiles,
 {
     *graph = (struct view_graph){0};
     int code = view_selection_parse(&graph->selection, profiles, parameters, error);
+    if (code == 0)
+        code = parse_width(parameters, &graph->selection.width, error);
     if (code == 0)
         code = view_selection_retain(&graph->selection, profiles, parameters, error);
     return code < 0 ? code : make(graph, profiles, parameters, error);

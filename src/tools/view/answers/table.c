@@ -3,7 +3,6 @@
 #include "tools/view/answers/table.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,11 +148,15 @@ static int by_part(struct parts *at, struct view_profiles *profiles)
 
 /* --- changes of parts --- */
 
-static void add_change(struct table *table, const struct diff_row *changed, enum export_view view)
+static void add_change(struct table *table, const struct diff_row *changed,
+                       const struct view_selection *selection)
 {
-    const struct change_parts *parts = &changed->parts[diff_figure_of(view)];
+    enum export_view view = selection->view;
+    enum diff_figure figure = diff_figure_of(view);
+    const struct change_parts *parts = &changed->parts[figure];
     struct flame_sum sum = {.gained = parts->gained, .lost = parts->lost};
-    sum.width = fabs(estimate_rank(&sum.gained, view) - estimate_rank(&sum.lost, view));
+    view_sum_set_sides(&sum, estimate_rank(&changed->before[figure], view),
+                       estimate_rank(&changed->after[figure], view), selection->width);
     table_add_row(table, (struct table_row){.label = changed->label,
                                             .function = STACK_NONE,
                                             .number = changed->tid,
@@ -175,7 +178,7 @@ static int by_label(struct parts *at, struct view_profiles *profiles, struct err
                            after = {some.at.of->profile, &dumps[1], 1};
     struct diff *diff = code < 0 ? NULL : xmalloc_made(diff_new(&before, &after, &options));
     for (size_t i = 0; code == 0 && diff->pair_count > 0 && i < diff->pairs[0].row_count; i++)
-        add_change(at->table, &diff->pairs[0].rows[i], at->selection->view);
+        add_change(at->table, &diff->pairs[0].rows[i], at->selection);
     diff_free(diff);
     view_selection_unrestrict(&some);
     return code;
@@ -290,7 +293,9 @@ static void number_rows(struct table *table, struct functions *functions, enum v
 static void add_if_any(void *sum, const void *more)
 {
     const struct flame_sum *value = more;
-    if (value->width != 0 || value->gained.count != 0 || value->lost.count != 0)
+    /* What has not changed has no width in a difference, but is a part of both sides. */
+    if (value->width != 0 || value->before != 0 || value->after != 0 || value->gained.count != 0 ||
+        value->lost.count != 0)
         flame_sum_add(sum, value);
 }
 

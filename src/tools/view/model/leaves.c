@@ -18,11 +18,13 @@ struct collector {
     uint32_t *places; /* by node: index of its leaf + 1 */
 };
 
-/* Return the sum over one stack with its width: how much the stack has changed. */
-static struct flame_sum with_width(struct flame_sum sum, enum export_view view)
+void view_sum_set_sides(struct flame_sum *sum, double before, double after, enum view_width width)
 {
-    sum.width = fabs(estimate_rank(&sum.gained, view) - estimate_rank(&sum.lost, view));
-    return sum;
+    sum->before = before;
+    sum->after = after;
+    sum->width = width == VIEW_CHANGE   ? fabs(after - before)
+                 : width == VIEW_LARGER ? fmax(before, after)
+                                         : after;
 }
 
 /* Add a sum to the leaf of its stack; to left_out if the filters remove the whole stack. */
@@ -109,8 +111,9 @@ static void add_pair(struct collector *collector, const struct diff_pair *pair)
     for (size_t i = 0; i < pair->row_count; i++) {
         const struct diff_row *row = &pair->rows[i];
         const struct change_parts *parts = &row->parts[figure];
-        const struct flame_sum sum =
-            with_width((struct flame_sum){.gained = parts->gained, .lost = parts->lost}, view);
+        struct flame_sum sum = {.gained = parts->gained, .lost = parts->lost};
+        view_sum_set_sides(&sum, estimate_rank(&row->before[figure], view),
+                           estimate_rank(&row->after[figure], view), collector->selection->width);
         const struct view_profile *profile =
             view_profiles_of((struct view_profiles *)collector->profiles, row->profile);
         add_sum(collector, profile, row->callsite, &sum);
@@ -141,7 +144,10 @@ static struct flame_sum sum_of_change(enum export_view view, struct rollup_value
 {
     const struct rollup_values values[] = {before, after};
     const struct change_parts parts = diff_parts_of(values, diff_figure_of(view), true);
-    return with_width((struct flame_sum){.gained = parts.gained, .lost = parts.lost}, view);
+    struct flame_sum sum = {.gained = parts.gained, .lost = parts.lost};
+    view_sum_set_sides(&sum, estimate_rank(&parts.lost, view), estimate_rank(&parts.gained, view),
+                       VIEW_CHANGE);
+    return sum;
 }
 
 /* Return whether a sample is compared as a whole: its parts are unknown, or have no peak. */
@@ -186,13 +192,26 @@ static void add_part_change(void *context, const struct profile_part *part,
     flame_sum_add(context, more);
 }
 
+/* Return what a sample has in a view; NULL: nothing. */
+static double leaves_rank_of(const struct profile_sample *sample, enum export_view view)
+{
+    if (sample == NULL)
+        return 0;
+    const struct rollup_values values = rollup_values_of(sample);
+    const struct profile_estimate figure = estimate_of_view(&values, view);
+    return estimate_rank(&figure, view);
+}
+
+/* Add a stack of two dumps, which may have the same sample. */
 static void add_change(void *context, const struct view_change *change)
 {
     struct collector *collector = context;
     struct flame_sum sum = {.width = 0};
-    view_change_each(change, add_part_change, &sum);
-    sum = with_width(sum, change->view);
-    if (sum.gained.count != 0 || sum.lost.count != 0 || sum.width != 0)
+    if (change->before != change->after)
+        view_change_each(change, add_part_change, &sum);
+    view_sum_set_sides(&sum, leaves_rank_of(change->before, change->view),
+                       leaves_rank_of(change->after, change->view), collector->selection->width);
+    if (sum.gained.count != 0 || sum.lost.count != 0 || sum.before != 0 || sum.after != 0)
         add_sum(collector, collector->selection->at.of,
                 change->after != NULL ? change->after->callsite : change->before->callsite, &sum);
 }
@@ -213,8 +232,11 @@ static void bound_changes(struct view_leaves *leaves, const struct view_selectio
         leaves->bounds[counts] = diff_bounds_of(&pair, figure, counts != 0);
 }
 
-void view_changes_walk(const struct view_selection *selection,
-                       void (*take)(void *context, const struct view_change *change), void *context)
+/* Call `take` for each stack of two dumps of one heap; with_unchanged: also for those that both
+ * have alike. */
+static void leaves_walk_dumps(const struct view_selection *selection, bool with_unchanged,
+                              void (*take)(void *context, const struct view_change *change),
+                              void *context)
 {
     const struct profile_dump *before = view_shown(selection, &selection->base),
                               *after = view_shown(selection, &selection->at);
@@ -225,7 +247,7 @@ void view_changes_walk(const struct view_selection *selection,
     for (size_t i = 0; i < after->sample_count; i++) {
         const struct profile_sample *sample = after->samples[i];
         const struct view_change change = {by_callsite[sample->callsite], sample, selection->view};
-        if (change.before != sample)
+        if (with_unchanged || change.before != sample)
             take(context, &change);
         by_callsite[sample->callsite] = NULL;
     }
@@ -237,7 +259,13 @@ void view_changes_walk(const struct view_selection *selection,
     free(by_callsite);
 }
 
-/* Add what differs between two dumps of one heap. */
+void view_changes_walk(const struct view_selection *selection,
+                       void (*take)(void *context, const struct view_change *change), void *context)
+{
+    leaves_walk_dumps(selection, false, take, context);
+}
+
+/* Add the stacks of two dumps of one heap. Those that have not changed are a part of both sides. */
 static void add_dumps(struct collector *collector)
 {
     const struct view_selection *selection = collector->selection;
@@ -251,7 +279,7 @@ static void add_dumps(struct collector *collector)
     leaves->partial = is_partial(heap, before) || is_partial(heap, after);
     leaves->unknown = export_view_is_unknown(heap, selection->view);
     bound_changes(leaves, selection);
-    view_changes_walk(selection, add_change, collector);
+    leaves_walk_dumps(selection, true, add_change, collector);
 }
 
 /* --- dumps of two heaps --- */

@@ -50,6 +50,9 @@ struct estimate_shown view_retained_shown(const struct view_selection *selection
 
 /* --- what differs between two dumps of one heap --- */
 
+/* Set what each side of a difference has in all, and the width. */
+void view_sum_set_sides(struct flame_sum *sum, double before, double after, enum view_width width);
+
 /* A stack that has changed; either side may be NULL. */
 struct view_change {
     const struct profile_sample *before, *after;

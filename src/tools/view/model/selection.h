@@ -36,9 +36,14 @@ struct view_dump {
     struct view_part part;   /* of selection.only; used only with some */
 };
 
+/* What makes a box of a difference wide: how much its stacks have changed, up or down alike, the
+ * larger side of each stack, or the later side. */
+enum view_width { VIEW_CHANGE, VIEW_LARGER, VIEW_AFTER, VIEW_WIDTHS };
+
 struct view_selection {
     struct view_dump at, base; /* base.dump.dump NULL: no difference */
     enum export_view view;
+    enum view_width width; /* of a graph of a difference */
     struct profile_filter filter;
     struct view_only only;
     /* Of what was retained: `at` has its upper bound, `least` the lower one, and both point into

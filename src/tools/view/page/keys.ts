@@ -33,6 +33,7 @@ export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = 
     ["Backspace", "Zoom out by one frame"],
     ["Escape", "The whole graph"],
     ["w s a d", "Zoom in, zoom out, left, right"],
+    ["n  N", "Next, previous frame that the search finds"],
     ["f", "Only stacks with this function"],
     ["i", "Only stacks without this function"],
     ["h", "Hide this function's frames"],

@@ -166,6 +166,7 @@ export const keptTree = (path: string) => trees.get(`${connection().epoch} ${pat
 export function treePath(selection: Selection, direction: "down" | "up" | "callers" | "callees", root = ""): string {
   const parameters = panelParameters(selection);
   parameters.set("direction", direction);
+  if (selection.base !== "") parameters.set("width", selection.width);
   if (root !== "") parameters.set("root", root);
   if (direction === "down" && selection.group !== "") parameters.set("group", selection.group);
   if (direction === "callers" || direction === "callees") parameters.set("function", String(selection.function ?? 0));

@@ -34,6 +34,10 @@ export type Tab = (typeof TABS)[number];
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;
 export type Direction = (typeof DIRECTIONS)[number];
 
+/** What makes a box of a difference wide: the larger side of its stacks, the later side, or how much they changed. */
+export const WIDTHS = ["larger", "after", "change"] as const;
+export type Width = (typeof WIDTHS)[number];
+
 export const SORTS = ["", "up", "down"] as const;
 
 export const PROCESS_ORDERS = ["rss", "growth", "swap", "threads", "cpu_ms", "name", "pid", "user"] as const;
@@ -55,6 +59,7 @@ export interface Selection {
   filters: Filter[];
   only: Only[]; // all must hold
   direction: Direction;
+  width: Width; // of boxes in a difference
   group: Group | ""; // the row of boxes below the root of the flame graph
   function: number | null; // of the sandwich and the source
   functionName: string; // its "NAME@MODULE"; "": not known yet
@@ -89,6 +94,7 @@ export const NOTHING_SELECTED: Selection = {
   filters: [],
   only: [],
   direction: "down",
+  width: "larger",
   group: "",
   function: null,
   functionName: "",
@@ -96,7 +102,7 @@ export const NOTHING_SELECTED: Selection = {
   zoom: "",
   frame: "",
   search: "",
-  by: "function",
+  by: "holder",
   order: "self",
   sort: "",
   sql: "",
@@ -164,6 +170,7 @@ export function parseSelection(fragment: string): Selection {
     filters: given.getAll("filter").map(parseFilter).filter((filter) => filter !== null),
     only: given.getAll("only").map(parseOnly).filter((only) => only !== null).slice(0, ONLY_MAX),
     direction: oneOf(given.get("direction"), DIRECTIONS, NOTHING_SELECTED.direction),
+    width: oneOf(given.get("width"), WIDTHS, NOTHING_SELECTED.width),
     group: oneOf(given.get("group"), ["", ...GROUPS], NOTHING_SELECTED.group),
     function: wholeNumber(given.get("function")),
     functionName: given.get("functionName") ?? "",

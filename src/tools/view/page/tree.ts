@@ -8,6 +8,8 @@ import { GROUPS, type Figure, type Group, type TreeFunction, type TreeHeader } f
 
 export const WHOLE = 0xffffffff; // the function of a root that stands for everything
 const NODES_MAX = 4_000_000;
+const SEEN_SHARE = 0.01; // of the width of the graph, which a box needs to be seen
+const ZOOMED_SHARE = 0.1; // that it has when the graph zooms for it
 
 export interface SumColumns {
   bytes: Float64Array;
@@ -34,6 +36,8 @@ export interface Tree {
   selfCount: Float64Array;
   lostSelfBytes: Float64Array | null;
   lostSelfCount: Float64Array | null;
+  before: Float64Array | null; // of a difference: what each side has in all, in the unit of the view
+  after: Float64Array | null;
   mark: Uint8Array | null; // of a difference: 1 beyond chance
 }
 
@@ -132,6 +136,8 @@ export function decodeTree(buffer: ArrayBuffer, root = ""): Tree {
     selfCount: need(columns, "self_count"),
     lostSelfBytes: difference ? need<Float64Array>(columns, "lost_self_bytes") : null,
     lostSelfCount: difference ? need<Float64Array>(columns, "lost_self_count") : null,
+    before: difference ? need<Float64Array>(columns, "before") : null,
+    after: difference ? need<Float64Array>(columns, "after") : null,
     mark: marksOf(header),
   };
   findChildren(tree);
@@ -237,12 +243,11 @@ function isWhole(tree: Tree, node: number): boolean {
   return whole !== undefined && node === 0 && tree.function[0] === WHOLE && !(left && left.share > 0);
 }
 
-/** Return both sides of a node's change. Between two processes, which share no sample, they are before and after. */
-export function sidesAt(tree: Tree, node: number): { lost: number; gained: number } {
-  const which = tree.header.counts ? "count" : "bytes";
-  const { before, after } = tree.header.whole?.[which] ?? {};
-  if (tree.header.one_process === false && before !== undefined && after !== undefined && isWhole(tree, node)) return { lost: before, gained: after };
-  return { lost: tree.lost![which][node]!, gained: tree.gained[which][node]! };
+/** Return what a node of a difference has before and after. */
+export function sidesAt(tree: Tree, node: number): { before: number; after: number } {
+  const { before, after } = tree.header.whole?.[tree.header.counts ? "count" : "bytes"] ?? {};
+  if (before !== undefined && after !== undefined && isWhole(tree, node)) return { before, after };
+  return { before: tree.before![node]!, after: tree.after![node]! };
 }
 
 /** Return what a node holds itself, in bytes or calls; of a difference: gained less lost. */
@@ -360,6 +365,26 @@ export function matcherOf(query: string): ((name: string) => boolean) | null {
 export function matchFunctions(tree: Tree, matches: (name: string) => boolean): Uint8Array {
   return Uint8Array.from(tree.functions, (one) =>
     matches(one.full_name ?? one.name) || matches(one.module) || matches(one.file) ? 1 : 0);
+}
+
+/** Return the nodes whose function matches, from left to right in the graph, callers before callees. */
+export function matchedNodes(tree: Tree, matched: Uint8Array): number[] {
+  const found: number[] = [];
+  const waiting = tree.count > 0 ? [0] : [];
+  while (waiting.length > 0) {
+    const node = waiting.pop()!;
+    if (tree.function[node] !== WHOLE && matched[tree.function[node]!]) found.push(node);
+    for (let i = tree.childCount[node]! - 1; i >= 0; i--) waiting.push(tree.firstChild[node]! + i);
+  }
+  return found;
+}
+
+/** Return the part of the graph in which a node can be seen: the present one, or else the narrowest that is not much wider than the node. */
+export function zoomFor(tree: Tree, node: number, zoomed: number): number {
+  const share = (of: number) => tree.width[node]! / tree.width[of]!;
+  const stack = stackOf(tree, node);
+  if (stack.includes(zoomed) && share(zoomed) >= SEEN_SHARE) return zoomed;
+  return share(0) >= SEEN_SHARE ? 0 : stack.find((one) => share(one) >= ZOOMED_SHARE) ?? node;
 }
 
 /** Return what is in stacks with a function that matches; each stack counts once. */

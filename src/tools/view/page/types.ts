@@ -123,7 +123,7 @@ export type Dimension = (typeof DIMENSIONS)[number];
 
 export type TableBy = Dimension;
 /** Self and total are the view's own figures; of a difference, how much stacks have changed. */
-export const TABLE_ORDERS = ["self", "total", "bytes", "count", "self_bytes", "self_count", "name"] as const;
+export const TABLE_ORDERS = ["self", "total", "bytes", "count", "self_bytes", "self_count", "before", "after", "percent", "name"] as const;
 export type TableOrder = (typeof TABLE_ORDERS)[number];
 
 export interface TableRow {
@@ -138,6 +138,8 @@ export interface TableRow {
   count: MaybeFigure;
   self_bytes?: MaybeFigure;
   self_count?: MaybeFigure;
+  before?: number; // of a difference, with callees, in the unit of the view: each side in all
+  after?: number;
   beyond_chance?: boolean; // of a difference, as the server judges it
   course?: number[]; // with its callees at each dump of the table's course
 }

@@ -119,6 +119,18 @@ export function shareInWords(part: number, whole: number): string {
   return `${percent.toFixed(Math.abs(percent) < 9.995 ? 2 : 1)} %`;
 }
 
+/** The change between two amounts in %. */
+export function percentInWords(before: number, after: number): string {
+  if (before === after) return "0 %";
+  if (!(before > 0)) return "new";
+  if (!(after > 0)) return "gone";
+  const percent = (100 * (after - before)) / before;
+  const digits = Math.abs(percent) < 9.95 ? 1 : 0;
+  return `${percent < 0 ? MINUS : "+"}${countOrFixed(Math.abs(percent), digits)} %`;
+}
+
+const countOrFixed = (value: number, digits: number) => (digits === 0 ? countInWords(value) : value.toFixed(digits));
+
 const roundsTo0 = (amount: number) => Math.abs(amount) < 0.5;
 
 /** Both limits, with their unit once if they have the same. */

@@ -5,14 +5,17 @@ import { courseCsv, graphCsv, panelCsv, tableCsv } from "./csv";
 import { BarError } from "./error";
 import { Menu, type MenuEntry } from "../flame/menu";
 import { askShown, mainDirection } from "../flame/shown";
-import { drawSvg } from "../flame/svg";
+import { css, LEGEND_MAX, legendOf, type Rgb, type Theme } from "../flame/colours";
+import { drawSvg, type SvgGraph } from "../flame/svg";
 import { baseOf, dumpIndex, dumpTitle, processTitle, profileTitle, viewOf, type Place } from "../model";
 import { isSaved } from "../saved/saved";
 import { askFile, panelParameters, selectionParameters, treePath } from "../source";
 import { filterInWords, formatSelection, onlyInWords, type Selection } from "../state";
+import { CONTROLS } from "../spell_out";
 import { useTheme } from "../theme";
 import { nameOf } from "../tree";
 import type { Overview } from "../types";
+import { amountInWords } from "../words";
 
 const FORMATS = [
   { title: "For pprof", key: "p", format: "pprof", ending: ".pb.gz" },
@@ -44,14 +47,53 @@ function exportPath(selection: Selection, format: string): string {
   return `${path.replace("api/tree", "api/export")}&format=${format}`;
 }
 
-/** Save the canvas as it is shown; callers and callees are one image. */
-async function saveImage(name: string) {
+const LINE = 20; // pixels of CSS
+const MARGIN = 12;
+const SWATCH = 12;
+const LEGEND_WIDTH = 200;
+
+/** Draw lines of text and what the colours mean, and return the height. */
+function drawHead(context: CanvasRenderingContext2D, width: number, head: string[], legend: Legend, theme: Theme): number {
+  const room = (text: string, most: number) => (text.length * 7 > most ? `${text.slice(0, most / 7)}…` : text).replace(CONTROLS, "\ufffd");
+  context.textBaseline = "middle";
+  context.fillStyle = css(theme.text);
+  for (const [i, line] of head.entries()) {
+    context.font = `${i === 0 ? "bold " : ""}13px system-ui, sans-serif`;
+    context.fillText(room(line, width - 2 * MARGIN), MARGIN, MARGIN + (i + 0.5) * LINE);
+  }
+  context.font = "12px system-ui, sans-serif";
+  const columns = columnsOf(width);
+  for (const [i, { words, fill }] of legend.entries()) {
+    const x = MARGIN + (i % columns) * LEGEND_WIDTH;
+    const y = MARGIN + (head.length + Math.floor(i / columns) + 0.5) * LINE;
+    context.fillStyle = css(fill);
+    context.fillRect(x, y - SWATCH / 2, SWATCH, SWATCH);
+    context.fillStyle = css(theme.text);
+    context.fillText(room(words, LEGEND_WIDTH - 2 * SWATCH), x + 1.5 * SWATCH, y);
+  }
+  return headHeight(width, head, legend);
+}
+
+type Legend = { words: string; fill: Rgb }[];
+const columnsOf = (width: number) => Math.max(Math.floor((width - 2 * MARGIN) / LEGEND_WIDTH), 1);
+const headHeight = (width: number, head: string[], legend: Legend) => 2 * MARGIN + LINE * (head.length + Math.ceil(legend.length / columnsOf(width)));
+
+/** Save the canvas as it is shown, below its title, scale and legend; callers and callees are one image. */
+async function saveImage(name: string, head: string[], legend: Legend, theme: Theme) {
   const shown = [...document.querySelectorAll<HTMLCanvasElement>(".flame-scroll canvas")];
   const whole = document.createElement("canvas");
-  whole.width = Math.max(...shown.map((canvas) => canvas.width));
-  whole.height = shown.reduce((sum, canvas) => sum + canvas.height, 0);
+  const width = Math.max(...shown.map((canvas) => canvas.width));
+  const scale = width / Math.max(...shown.map((canvas) => canvas.clientWidth), 1);
+  const above = Math.round(headHeight(width / scale, head, legend) * scale);
+  whole.width = width;
+  whole.height = shown.reduce((sum, canvas) => sum + canvas.height, above);
   const context = whole.getContext("2d")!;
-  let y = 0;
+  context.fillStyle = css(theme.ground);
+  context.fillRect(0, 0, whole.width, whole.height);
+  context.scale(scale, scale);
+  drawHead(context, width / scale, head, legend, theme);
+  context.resetTransform();
+  let y = above;
   for (const canvas of shown) {
     context.drawImage(canvas, 0, y);
     y += canvas.height;
@@ -76,6 +118,12 @@ function headOf(overview: Overview, place: Place, selection: Selection): string[
   return lines;
 }
 
+/** Say how much a graph's width stands for; `span`: the share of the whole that is seen. */
+function scaleInWords({ tree }: SvgGraph, span: number, { width }: Selection): string {
+  const of = !tree.lost ? "" : { larger: ", the larger side of each stack", after: ", what is there after", change: ", what has changed" }[width];
+  return `the width is ${amountInWords((tree.width[0] ?? 0) * span, tree.header.counts)}${of}`;
+}
+
 export function Export({ overview, place, selection }: { overview: Overview; place: Place; selection: Selection }) {
   const { theme } = useTheme();
   const [at, setAt] = useState<{ x: number; y: number } | null>(null);
@@ -91,11 +139,23 @@ export function Export({ overview, place, selection }: { overview: Overview; pla
     }
   }
   const saveAs = async (format: string, ending: string) => save(await askFile(exportPath(selection, format)), name + ending);
-  async function saveSvg() {
+  async function askedImage() {
     const graphs = await askShown(selection);
     const head = headOf(overview, place, selection);
     if (graphs.length > 1) head.push(`callers and callees of ${nameOf(graphs[1]!.tree, 0)}`);
+    const graph = graphs[graphs.length - 1]!;
+    return { graph, graphs, head };
+  }
+  async function saveSvg() {
+    const { graph, graphs, head } = await askedImage();
+    head.push(scaleInWords(graph, graph.to - graph.from, selection));
     save(new Blob([drawSvg(graphs, head, theme)], { type: "image/svg+xml" }), `${name}.svg`);
+  }
+  async function savePng() {
+    const { graph, head } = await askedImage();
+    const shown = document.querySelectorAll<HTMLCanvasElement>(".flame-scroll canvas");
+    head.push(scaleInWords(graph, Number(shown[shown.length - 1]?.dataset.span), selection));
+    await saveImage(name, head, legendOf(graph.tree, theme).slice(0, LEGEND_MAX), theme);
   }
   async function savePage() {
     const title = overview.profiles.map(profileTitle).join(", ").slice(0, TITLE_MOST);
@@ -105,7 +165,7 @@ export function Export({ overview, place, selection }: { overview: Overview; pla
     .map(({ title, key, format, ending }) => ({ title, key, run: () => void attempt(() => saveAs(format, ending)) }));
   if (selection.tab === "flame") {
     entries.push({ title: "The graph as SVG", key: "g", run: () => void attempt(saveSvg) });
-    entries.push({ title: "The graph as an image", key: "i", run: () => void attempt(() => saveImage(name)) });
+    entries.push({ title: "The graph as an image", key: "i", run: () => void attempt(savePng) });
   }
   const saveCsv = async (text: string, what: string) => save(new Blob([text], { type: "text/csv" }), `${name}-${what}.csv`);
   if (selection.tab === "table") entries.push({ title: "The table as CSV", key: "t", run: () => void attempt(async () => saveCsv(await tableCsv(selection), selection.by)) });

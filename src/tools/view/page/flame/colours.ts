@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of boxes: one hue for each module, from the palette of Okabe and Ito, which colour-blind
-// people can tell apart; functions of a module differ a little in lightness. Text on every fill has
+// Colours of boxes: a module's name alone decides its hue, from the palette of Okabe and Ito, which
+// colour-blind people can tell apart; functions of a module differ a little in lightness. Text on every fill has
 // the contrast of WCAG AA (4.5 : 1), which a test checks.
 import { shortModule, valueAt, type Tree } from "../tree";
 import { GROUPS, type Group } from "../types";
@@ -62,24 +62,13 @@ function hash(text: string): number {
   return value >>> 0;
 }
 
-/** Number of the hue by module, in the order in which modules were first seen; -1: neutral. */
-const hues = new Map<string, number>();
 const SYSTEM = /^(libc|libm|ld-linux[-\w]*|libpthread|libdl)[.-]|^\[?kernel|^\[vdso\]/;
+const HUES = 2 * OKABE_ITO.length;
 
-/** Give hues to the modules of a tree that have none yet, those with most memory first. */
-export function learnModules(tree: Tree) {
-  const weights = new Map<string, number>();
-  for (let i = 1; i < tree.count; i++) {
-    const found = tree.functions[tree.function[i]!];
-    if (!found) continue;
-    const module = shortModule(found.module);
-    if (module !== "" && !hues.has(module)) weights.set(module, (weights.get(module) ?? 0) + Math.abs(valueAt(tree, i)));
-  }
-  for (const [module] of [...weights].sort((a, b) => b[1] - a[1])) {
-    if (SYSTEM.test(module)) hues.set(module, -1);
-    else hues.set(module, [...hues.values()].filter((hue) => hue >= 0).length);
-  }
-}
+/** Return the hue of a name, which is the same in every dump, profile and page. */
+const hueOfName = (name: string) => hash(name) % HUES;
+
+const hueOfModule = (module: string) => (SYSTEM.test(module) ? -1 : hueOfName(module));
 
 function luminance(colour: Rgb): number {
   const part = (value: number) => (value / 255 <= 0.04045 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
@@ -101,7 +90,7 @@ function darkened(colour: Rgb, theme: Theme, more: number): Rgb {
 
 /** A function without a module has a hue by its name, since grey alone would tell nothing apart. */
 function hueOf(name: string, module: string): number {
-  return module === "" ? hash(name) % OKABE_ITO.length : (hues.get(shortModule(module)) ?? -1);
+  return module === "" ? hueOfName(name) : hueOfModule(shortModule(module));
 }
 
 /** The fill of a hue in a theme; shade: 0 to SHADES - 1. */
@@ -113,13 +102,25 @@ export function fillOf(hue: number, shade: number, theme: Theme): Rgb {
   return mix(base, [255, 255, 255], (isNeutral ? 0.55 : isSecond ? 0.68 : 0.4) + 0.035 * shade);
 }
 
-export function moduleFill(module: string, theme: Theme): Rgb {
-  return fillOf(hues.get(shortModule(module)) ?? -1, 1, theme);
+/** Return the modules of a tree, those with most memory first. */
+function modulesOf(tree: Tree): string[] {
+  const weights = new Map<string, number>();
+  const modules = tree.functions.map((one) => shortModule(one.module));
+  for (let i = 1; i < tree.count; i++) {
+    const module = modules[tree.function[i]!] ?? "";
+    if (module !== "") weights.set(module, (weights.get(module) ?? 0) + Math.abs(valueAt(tree, i)));
+  }
+  return [...weights].sort((a, b) => b[1] - a[1]).map(([module]) => module);
 }
 
-/** Modules with a hue of their own, in the order of the palette. */
-export function modulesInOrder(): string[] {
-  return [...hues].sort((a, b) => (a[1] < 0 ? 99 : a[1]) - (b[1] < 0 ? 99 : b[1])).map(([module]) => module);
+export const LEGEND_MAX = 12;
+
+/** Say what the colours of a tree mean. */
+export function legendOf(tree: Tree, theme: Theme): { words: string; fill: Rgb }[] {
+  if (!tree.lost) return modulesOf(tree).map((module) => ({ words: module, fill: fillOf(hueOfModule(module), 1, theme) }));
+  const changes: [string, number][] = [["new", 1], ["doubled", 0.5], ["halved", -0.5], ["gone", -1]];
+  const fills = changes.map(([words, change]) => ({ words, fill: changeFill(change, true, theme) }));
+  return [...fills, { words: "within chance", fill: changeFill(0, false, theme) }];
 }
 
 function faded(colour: Rgb, theme: Theme): Rgb {
@@ -136,23 +137,22 @@ export function functionColours(tree: Tree, theme: Theme, matched: Uint8Array | 
   });
 }
 
-/** The fill of a change: how much of what moved is gain or loss; within chance it is grey. */
+/** The fill of a change, as a share of the larger side, from -1 (gone) to 1 (new); within chance it is grey. */
 export function changeFill(change: number, beyondChance: boolean, theme: Theme): Rgb {
   const neutral = theme.narrow;
   if (!beyondChance || change === 0) return mix(neutral, change > 0 ? GREW : SHRANK, change === 0 ? 0 : 0.1);
-  const strength = 0.35 + 0.25 * Math.min(Math.abs(change), 1);
+  const strength = 0.1 + 0.5 * Math.min(Math.abs(change), 1);
   return mix(theme.dark ? [40, 43, 48] : [255, 255, 255], change > 0 ? GREW : SHRANK, strength);
 }
 
 /** Colours by node, of a difference. */
 export function changeColours(tree: Tree, theme: Theme, matched: Uint8Array | null): Uint32Array {
-  const which = tree.header.counts ? "count" : "bytes";
-  const gained = tree.gained[which];
-  const lost = tree.lost![which];
+  const before = tree.before!;
+  const after = tree.after!;
   const colours = new Uint32Array(tree.count);
   for (let i = 0; i < tree.count; i++) {
-    const most = Math.max(gained[i]!, lost[i]!);
-    const fill = changeFill(most > 0 ? (gained[i]! - lost[i]!) / most : 0, tree.mark?.[i] === 1, theme);
+    const most = Math.max(before[i]!, after[i]!);
+    const fill = changeFill(most > 0 ? (after[i]! - before[i]!) / most : 0, tree.mark?.[i] === 1, theme);
     const isMatch = !matched || matched[tree.function[i]!];
     colours[i] = packed(isMatch ? fill : faded(fill, theme));
   }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the side panel says about the frame under the pointer, or else the chosen one: where it is,
 // how much it holds with its ±, and its shares. It also has the modules' colours.
-import { useState } from "preact/hooks";
-import { css, changeFill, modulesInOrder, moduleFill, type Theme } from "./colours";
+import { useMemo, useState } from "preact/hooks";
+import { css, LEGEND_MAX, legendOf, type Theme } from "./colours";
 import type { Place } from "./layout";
 import { figureAt, fullNameOf, functionOf, groupOf, isUnknownAt, judgedInWords, moduleInBrackets, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
-import { amountInWords, countInWords, figureInWords, marginInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
+import { amountInWords, countInWords, figureInWords, marginInWords, percentInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
 
 interface Props {
   tree: Tree;
@@ -76,18 +76,16 @@ function Amount({ tree, node, counts }: { tree: Tree; node: number; counts: bool
 
 function Moved({ tree, node }: { tree: Tree; node: number }) {
   const counts = tree.header.counts;
-  const { gained, lost } = sidesAt(tree, node);
+  const { before, after } = sidesAt(tree, node);
+  const which = counts ? "count" : "bytes";
   return (
     <>
-      {tree.header.one_process === false ? (
+      <dt>Before</dt><dd>{amountInWords(before, counts)}</dd>
+      <dt>After</dt><dd>{amountInWords(after, counts)} <span class="faint">{percentInWords(before, after)}</span></dd>
+      {tree.header.one_process !== false && (
         <>
-          <dt>Before</dt><dd>{amountInWords(lost, counts)}</dd>
-          <dt>After</dt><dd>{amountInWords(gained, counts)}</dd>
-        </>
-      ) : (
-        <>
-          <dt>Gained</dt><dd>{amountInWords(gained, counts)}</dd>
-          <dt>Lost</dt><dd>{amountInWords(lost, counts)}</dd>
+          <dt title="Live after, not before">Gained</dt><dd>{amountInWords(tree.gained[which][node]!, counts)}</dd>
+          <dt title="Live before, not after">Lost</dt><dd>{amountInWords(tree.lost![which][node]!, counts)}</dd>
         </>
       )}
       <dt>Change</dt>
@@ -133,22 +131,12 @@ function Node({ tree, node, direction }: { tree: Tree; node: number; direction: 
 }
 
 function Legend({ tree, theme }: { tree: Tree; theme: Theme }) {
-  if (tree.lost)
-    return (
-      <ul class="legend" aria-label="Colours of changes">
-        <li><i style={{ background: css(changeFill(1, true, theme)) }} />+ grew</li>
-        <li><i style={{ background: css(changeFill(-1, true, theme)) }} />- shrank</li>
-        <li><i style={{ background: css(changeFill(0, false, theme)) }} />within chance</li>
-      </ul>
-    );
-  const here = new Set(tree.functions.map((one) => shortModule(one.module)));
-  const shown = modulesInOrder().filter((module) => here.has(module));
+  const entries = useMemo(() => legendOf(tree, theme), [tree, theme]);
+  const shown = entries.slice(0, LEGEND_MAX);
   return (
-    <ul class="legend" aria-label="Colours of modules">
-      {shown.slice(0, 12).map((module) => (
-        <li key={module}><i style={{ background: css(moduleFill(module, theme)) }} />{module}</li>
-      ))}
-      {shown.length > 12 && <li class="faint">and {plural(shown.length - 12, "module")} more</li>}
+    <ul class="legend" aria-label={tree.lost ? "Colours of changes" : "Colours of modules"}>
+      {shown.map(({ words, fill }) => <li key={words}><i style={{ background: css(fill) }} />{words}</li>)}
+      {entries.length > shown.length && <li class="faint">and {plural(entries.length - shown.length, "module")} more</li>}
     </ul>
   );
 }

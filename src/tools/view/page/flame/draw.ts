@@ -15,9 +15,9 @@ const LABEL_LEAST = 26; // pixels that a box needs for a label
 const PADDING = 4;
 const LABELS_MAX = 3000;
 
-/** Return the text of a box. Of a difference it begins with the change, so that not colour alone tells it. */
+/** Return the text of a box. Of a difference it ends with the change, so that not colour alone tells it. */
 function textOf(tree: Tree, node: number): string {
-  return tree.lost ? `${signedInWords(valueAt(tree, node), tree.header.counts)} ${nameOf(tree, node)}` : nameOf(tree, node);
+  return tree.lost ? `${nameOf(tree, node)}  ${signedInWords(valueAt(tree, node), tree.header.counts)}` : nameOf(tree, node);
 }
 
 export interface Look {

@@ -9,13 +9,13 @@ import { groupActions, GroupChoice, GroupNotes } from "./groups";
 import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
-import { addFilter, exactly, moduleNamed, select, useSelection, type Direction, type Selection } from "../state";
+import { addFilter, exactly, moduleNamed, select, useSelection, WIDTHS, type Direction, type Selection, type Width } from "../state";
 import { useNamedPlaces } from "../numbers";
 import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
 import { askTree, treePath, useAnswer } from "../source";
-import { functionOf, leftOut, matchedValue, matcherOf, matchFunctions, nameOf, nodeAt, pathOf, shortModule, stackOf, valueAt, type Tree } from "../tree";
-import { amountInWords, shareInWords } from "../words";
+import { functionOf, leftOut, matchedValue, matcherOf, matchedNodes, matchFunctions, nameOf, nodeAt, pathOf, shortModule, stackOf, valueAt, zoomFor, type Tree } from "../tree";
+import { amountInWords, countInWords, plural, shareInWords } from "../words";
 import { useTheme } from "../theme";
 import { useFold } from "../fold";
 import { useShortcuts } from "../keys";
@@ -34,13 +34,20 @@ interface Chosen {
   tree: Tree;
 }
 
-function useMatches(tree: Tree | null, query: string) {
+interface Matches {
+  matched: Uint8Array | null; // by function
+  isWrong: boolean;
+  value: number;
+  nodes: number[];
+}
+
+function useMatches(tree: Tree | null, query: string): Matches {
   return useMemo(() => {
-    if (!tree || query === "") return { matched: null, isWrong: false, value: 0 };
+    if (!tree || query === "") return { matched: null, isWrong: false, value: 0, nodes: [] };
     const matcher = matcherOf(query);
-    if (!matcher) return { matched: null, isWrong: true, value: 0 };
+    if (!matcher) return { matched: null, isWrong: true, value: 0, nodes: [] };
     const matched = matchFunctions(tree, matcher);
-    return { matched, isWrong: false, value: matchedValue(tree, matched) };
+    return { matched, isWrong: false, value: matchedValue(tree, matched), nodes: matchedNodes(tree, matched) };
   }, [tree, query]);
 }
 
@@ -67,11 +74,22 @@ function actionsOf(chosen: Chosen): MenuEntry[] {
   return entries;
 }
 
-function Search({ tree, query, isWrong, value }: { tree: Tree | null; query: string; isWrong: boolean; value: number }) {
+interface SearchProps {
+  tree: Tree | null;
+  query: string;
+  isWrong: boolean;
+  value: number;
+  nodes: number[]; // that match
+  node: number; // chosen; -1: none
+  onStep: (step: number) => void;
+}
+
+function Search({ tree, query, isWrong, value, nodes, node, onStep }: SearchProps) {
+  const at = nodes.indexOf(node);
   let words = "";
   if (isWrong) words = "not a regular expression";
   else if (query !== "" && tree && tree.count > 0)
-    words = `${amountInWords(value, tree.header.counts)}, ${shareInWords(value, valueAt(tree, 0)) || "0 %"} of what is shown`;
+    words = `${at < 0 ? plural(nodes.length, "frame") : `${countInWords(at + 1)} of ${countInWords(nodes.length)}`}: ${amountInWords(value, tree.header.counts)}, ${shareInWords(value, valueAt(tree, 0)) || "0 %"} of what is shown`;
   return (
     <span class="search">
       <input
@@ -84,13 +102,35 @@ function Search({ tree, query, isWrong, value }: { tree: Tree | null; query: str
         value={query}
         onInput={(event) => select({ search: event.currentTarget.value }, true)}
         onKeyDown={(event) => {
+          if (event.key === "Enter") onStep(event.shiftKey ? -1 : 1);
           if (event.key !== "Escape") return;
           select({ search: "" }, true);
           document.querySelector<HTMLElement>(".flame-scroll canvas")?.focus();
         }}
       />
+      {nodes.length > 0 && (
+        <span class="group">
+          <button type="button" title="Shift Enter, N" onClick={() => onStep(-1)}>Previous</button>
+          <button type="button" title="Enter, n" onClick={() => onStep(1)}>Next</button>
+        </span>
+      )}
       <output for="search" class={isWrong ? "bad" : ""}>{words}</output>
     </span>
+  );
+}
+
+const WIDTH_TITLES: Record<Width, string> = { larger: "larger of both", after: "after", change: "change" };
+
+/** What is wide in a difference. */
+function WidthChoice({ selection }: { selection: Selection }) {
+  if (selection.base === "") return null;
+  return (
+    <label class="group-choice">
+      <span class="faint">Width</span>{" "}
+      <select value={selection.width} onChange={(event) => select({ width: event.currentTarget.value as Width })}>
+        {WIDTHS.map((one) => <option key={one} value={one}>{WIDTH_TITLES[one]}</option>)}
+      </select>
+    </label>
   );
 }
 
@@ -134,12 +174,22 @@ export function FlamePanel() {
   const callerSearch = useMatches(callers.value, selection.search);
   useEffect(() => setHover(null), [tree]);
   useEffect(() => setChosenCaller(-1), [callers.value]);
+  const node = tree && selection.frame !== "" ? nodeAt(tree, selection.frame) : -1;
+  function step(by: number) {
+    const { nodes } = search;
+    if (!tree || nodes.length === 0) return;
+    const at = nodes.indexOf(node);
+    const next = nodes[at < 0 ? (by > 0 ? 0 : nodes.length - 1) : (at + by + nodes.length) % nodes.length]!;
+    const zoom = zoomFor(tree, next, Math.max(nodeAt(tree, selection.zoom), 0));
+    select({ frame: pathOf(tree, next), zoom: zoom > 0 ? pathOf(tree, zoom) : tree.prefix }, true);
+  }
   useShortcuts({
+    n: () => step(1),
+    N: () => step(-1),
     "/": () => document.getElementById("search")?.focus(),
     t: () => select({ direction: selection.direction === "down" ? "up" : "down", zoom: "", frame: "" }),
   });
 
-  const node = tree && selection.frame !== "" ? nodeAt(tree, selection.frame) : -1;
   const hovered = hover ? (hover.which === "callers" ? callers.value : tree) : null;
   const side = hovered && hover
     ? { tree: hovered, which: hover.which, node: -1 }
@@ -204,7 +254,8 @@ export function FlamePanel() {
           )}
         </span>
         <GroupChoice selection={selection} />
-        <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} />
+        <WidthChoice selection={selection} />
+        <Search tree={tree} query={selection.search} isWrong={search.isWrong} value={search.value} nodes={search.nodes} node={node} onStep={step} />
         {answer === part && <Crumbs tree={whole.value!} zoom={selection.zoom} />}
         {selection.zoom !== "" && <button type="button" onClick={() => select({ zoom: "" })}>Whole graph</button>}
         {left && left.value > 0 && !isEmpty && (

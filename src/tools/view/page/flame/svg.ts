@@ -2,7 +2,7 @@
 // Draws flame graphs as one SVG file that needs nothing but a viewer: the boxes of the canvas with all
 // rows, a label where there is room, and the figures of each box as its title.
 import { findVisible, layOut, makeBoxes, type Boxes, type Layout } from "./layout";
-import { changeColours, css, functionColours, learnModules, type Theme } from "./colours";
+import { changeColours, css, functionColours, LEGEND_MAX, legendOf, type Theme } from "./colours";
 import { CONTROLS } from "../spell_out";
 import { figureAt, fullNameOf, functionOf, moduleInBrackets, nameOf, valueAt, judgedInWords, WHOLE, type Tree } from "../tree";
 import { figureInWords, marginInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
@@ -15,6 +15,7 @@ const LETTER = 0.602 * FONT_SIZE; // of a monospaced font
 const LABEL_LEAST = 3; // letters
 const PADDING = 3;
 const HEAD_LINE = 18;
+const LEGEND_COLUMNS = 6;
 const FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace";
 
 /** A graph to draw, of the window from `from` to `to` of its width. */
@@ -93,7 +94,6 @@ function box(layout: Layout, boxes: Boxes, i: number, fill: (node: number) => st
 
 /** Append the boxes of a graph, and return its height. */
 function drawGraph(graph: SvgGraph, theme: Theme, top: number, out: string[]): number {
-  learnModules(graph.tree);
   const layout = layOut(graph.tree);
   const boxes = makeBoxes();
   findVisible(layout, { from: graph.from, to: graph.to, pixels: WIDTH, firstRow: 0, lastRow: layout.deepest }, boxes);
@@ -112,6 +112,14 @@ export function drawSvg(graphs: SvgGraph[], head: string[], theme: Theme): strin
   for (const [i, line] of head.entries()) {
     y += HEAD_LINE;
     body.push(`<text class="head${i === 0 ? " first" : ""}" x="${MARGIN}" y="${y - 4}">${xmlText(line)}</text>`);
+  }
+  const main = graphs[graphs.length - 1];
+  const legend = main ? legendOf(main.tree, theme).slice(0, LEGEND_MAX) : [];
+  for (const [i, { words, fill }] of legend.entries()) {
+    const column = i % LEGEND_COLUMNS;
+    if (column === 0) y += HEAD_LINE;
+    const x = MARGIN + (column * WIDTH) / LEGEND_COLUMNS;
+    body.push(`<rect class="swatch" x="${x}" y="${y - 14}" width="${FONT_SIZE}" height="${FONT_SIZE}" fill="${css(fill)}"/><text x="${x + 16}" y="${y - 4}">${xmlText(label(words, WIDTH / LEGEND_COLUMNS - 20))}</text>`);
   }
   y += MARGIN / 2;
   for (const graph of graphs) y += drawGraph(graph, theme, y, body) + MARGIN / 2;

@@ -4,7 +4,7 @@
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { Painter, ROW } from "./draw";
 import { layOut, placeAt, type Layout, type Place } from "./layout";
-import { changeColours, functionColours, learnModules, type Theme } from "./colours";
+import { changeColours, functionColours, type Theme } from "./colours";
 import { nodeAt, pathOf, type Tree } from "../tree";
 
 const ZOOM_MS = 120;
@@ -49,10 +49,7 @@ export function FlameView(props: FlameProps) {
   const { tree, theme, matched } = props;
   const flipped = props.flipped ?? false;
 
-  const layout = useMemo(() => {
-    learnModules(tree);
-    return layOut(tree);
-  }, [tree]);
+  const layout = useMemo(() => layOut(tree), [tree]);
   const colours = useMemo(() => {
     const byNode = tree.lost ? changeColours(tree, theme, matched) : null;
     return { byNode, byFunction: byNode ? null : functionColours(tree, theme, matched) };
@@ -72,6 +69,7 @@ export function FlameView(props: FlameProps) {
     const { layout, colours } = drawn.current;
     const look = { theme: latest.current.theme, hovered: scene.hovered, selected: scene.selected, ...colours };
     current.paint(layout, scene.from, scene.to, top(), flipped, look);
+    canvas.current!.dataset.span = String(scene.to - scene.from); // for the scale of an image
   }
   function repaint() {
     if (scene.frame === 0) scene.frame = requestAnimationFrame(paint);

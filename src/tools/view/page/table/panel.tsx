@@ -108,17 +108,19 @@ export function TablePanel({ heap }: { heap: Heap }) {
         <output>{first.value && plural(rows, "row")}</output>
         {TITLES[by] && <span class="faint note">{TITLES[by]}</span>}
         {signed && (order === "self" || order === "total") && <span class="faint note">Rows whose stacks changed most come first</span>}
+        {signed && !look.judged && <span class="faint note">Rows are not judged: samples decide which moment is the peak, so only the whole heap is compared with chance there</span>}
       </div>
       <Path selection={selection} />
-      <div class={`grid by-${by}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`}>
+      <div class={`grid by-${by}${signed ? " sides" : ""}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`}>
         <div class="grid-body" ref={box} tabIndex={0} role="grid" aria-rowcount={rows + 1} aria-label={`By ${title.toLowerCase()}`}
           aria-activedescendant={row(chosen) ? `row-${chosen}` : undefined} onKeyDown={onKeyDown} onScroll={onScroll}>
         <div class="row head" role="row" aria-rowindex={1}>
           {sortBy("name", title, false)}
           {hasModule(by) && <span role="columnheader" class="module">Module</span>}
-          {sortBy(bytesOrder.self, hasSelf(by) ? "Self" : "Bytes")}
+          {signed && <>{sortBy("before", "Before")}{sortBy("after", "After")}{sortBy("percent", "Change %")}</>}
+          {sortBy(bytesOrder.self, signed ? (hasSelf(by) ? "Change of self" : "Change") : hasSelf(by) ? "Self" : "Bytes")}
           <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
-          {hasSelf(by) && sortBy(bytesOrder.total, "With callees")}
+          {hasSelf(by) && sortBy(bytesOrder.total, signed ? "Change with callees" : "With callees")}
           {sortBy(countOrder.self, "Allocations")}
           {hasCourse && <span role="columnheader" title={hasSelf(by) ? "With callees, at all dumps; each line is as high as its own most" : "At all dumps; each line is as high as its own most"}>Over time</span>}
         </div>

@@ -4,7 +4,7 @@ import { Spark, type SparkPoint } from "../spark";
 import { shortModule } from "../tree";
 import { isOfClasses } from "./pages";
 import type { MaybeFigure, TableBy, TableOrder, TableRow } from "../types";
-import { amountInWords, figureInWords, judgeInWords, marginInWords, partInWords, shareInWords, signedInWords, valueInWords } from "../words";
+import { amountInWords, figureInWords, judgeInWords, marginInWords, partInWords, percentInWords, shareInWords, signedInWords, valueInWords } from "../words";
 
 export const ROW = 26; // pixels
 const BAR = 64;
@@ -57,6 +57,17 @@ function Bar({ value, look, faint }: { value: number; look: Look; faint: boolean
   return <i class={`bar${kind}`} style={{ width: `${share * (isWide ? WIDE_BAR : BAR)}px` }} />;
 }
 
+/** What each side of a difference has, with callees, and the change in %. */
+function Sides({ row: { before = 0, after = 0 }, counts }: { row: TableRow; counts: boolean }) {
+  return (
+    <>
+      <span role="gridcell" class="number">{amountInWords(before, counts)}</span>
+      <span role="gridcell" class="number">{amountInWords(after, counts)}</span>
+      <span role="gridcell" class="number">{percentInWords(before, after)}</span>
+    </>
+  );
+}
+
 export function Row({ row, index, top, look, course, isChosen, onOpen }: {
   row: TableRow; index: number; top: number; look: Look; course: SparkPoint[] | null; isChosen: boolean; onOpen: (event: MouseEvent) => void;
 }) {
@@ -73,6 +84,7 @@ export function Row({ row, index, top, look, course, isChosen, onOpen }: {
       onClick={onOpen} onContextMenu={(event) => { event.preventDefault(); onOpen(event); }}>
       <span role="gridcell" class="key" title={key}>{key}</span>
       {hasModule(by) && <span role="gridcell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
+      {signed && <Sides row={row} counts={counts} />}
       <span role="gridcell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
       <span role="gridcell" class="share">
         <Bar value={counted?.value ?? 0} look={look} faint={faint} />
