@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { matchOptions } from "page/bar/chooser";
-import { dumpBeside, isAtPeak, nearestDump, peakOf, peakTitle } from "page/model";
+import { atHeap, dumpBeside, isAtPeak, nearestDump, peakOf, peakTitle } from "page/model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf } from "page/time/series";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan } from "page/time/zoom";
 import { NOTHING_SELECTED } from "page/state";
@@ -32,6 +32,18 @@ const withMemory = (memory: Partial<Memory>): Process => ({
 });
 const lineOf = (one: Heap, process: Process | null, others: Heap[] = []) => timelineOf({ heap: one, others, process, beginning: 1e9, view: "space" });
 const of = (line: ReturnType<typeof timelineOf>, kind: string) => [...line.series, ...line.rates].find((one) => one.kind === kind)?.values;
+
+test("another heap is shown at the same moments, one of another profile as it opens", () => {
+  const other = { ...heap, id: "0.1", dumps: [1, 2.1, 3.2, 9].map((seconds) => dumpAt(seconds, 7)) };
+  const of = (dump: number | null, base: string, to: Heap) => {
+    const { heap: id, dump: at, base: since } = atHeap(heap, { ...NOTHING_SELECTED, dump, base }, to);
+    return [id, at, since];
+  };
+  assert.deepEqual(of(1, "0", other), ["0.1", 2, "1"]);
+  assert.deepEqual(of(0, "", other), ["0.1", 1, ""]);
+  assert.deepEqual(of(1, "1.0.5", other), ["0.1", 2, ""]);
+  assert.deepEqual(of(1, "0", { ...other, id: "1.0" }), ["1.0", null, ""]);
+});
 
 test("the timeline has dumps and readings on one axis", () => {
   const line = lineOf(heap, withMemory({ rss: [10, 20, 30], swap: [0, 0, 0] }));

@@ -9,7 +9,7 @@ import { Export } from "./bar/export";
 import { FlamePanel } from "./flame/panel";
 import { HeapDetailsPanel } from "./details/panel";
 import { KEYS, useShortcuts } from "./keys";
-import { atPeak, dumpChoice, dumpIndex, isAtPeak, keptDump, openHeap, peakOf, placeOf, profileTitle, swapped, type Place } from "./model";
+import { atHeap, atPeak, dumpChoice, dumpIndex, isAtPeak, keptDump, openHeap, peakOf, placeOf, profileTitle, swapped, type Place } from "./model";
 import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
@@ -82,7 +82,7 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
   const views = overview?.views.map((view) => view.name) ?? [];
   const heaps = overview?.profiles.flatMap((profile) => profile.heaps) ?? [];
   const nextView = (step: number) => views.length > 0 && select({ view: cycle(views, selection.view, step) });
-  const nextHeap = (step: number) => heaps.length > 0 && place && select(openHeap(cycle(heaps, place.heap, step)));
+  const nextHeap = (step: number) => heaps.length > 0 && place && select(atHeap(place.heap, selection, cycle(heaps, place.heap, step)));
   const dump = place ? dumpIndex(place.heap, selection.dump) : -1;
   useShortcuts({
     "?": showKeys,

@@ -195,6 +195,19 @@ export function swapped(overview: Overview, place: Place, selected: Selection): 
   return { heap: heap.id, dump: dumpChoice(heap, base.index), base: heap === place.heap ? String(dump) : `${place.heap.id}.${dump}`, zoom: "", frame: "" };
 }
 
+const profileIdOf = (heap: Heap) => heap.id.slice(0, heap.id.indexOf("."));
+
+/** Return the selection of another heap at the same moments: its dumps that are nearest in time. Profiles share no clock. */
+export function atHeap(from: Heap, selected: Selection, heap: Heap): Partial<Selection> {
+  const isKnown = from.dumps.length > 0 && heap.dumps.length > 0 && profileIdOf(from) === profileIdOf(heap);
+  if (!isKnown || isAtPeak(from, selected)) return openHeap(heap);
+  const beside = (index: number) => keptDump(heap, nearestDump(heap, from.dumps[Math.min(index, from.dumps.length - 1)]!.time));
+  const at = beside(dumpIndex(from, selected.dump));
+  const base = /^\d+$/.test(selected.base) ? beside(Number(selected.base)) : at; // of another profile, it has no such heap
+  const { view } = selected;
+  return { ...openHeap(heap), view, dump: selected.dump === null ? null : dumpChoice(heap, at), base: base === at ? "" : String(base) };
+}
+
 /** Return the selection of a heap as it opens: at its last dump, or at the peak if that answers first. */
 export function openHeap(heap: Heap): Partial<Selection> {
   const { view } = now();
