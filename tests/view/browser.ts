@@ -605,7 +605,8 @@ test("a saved page answers filters, callers, differences, the memory, details, g
   await shows(".details dd", signedInWords(last.total["space"]!.estimate - expected.reports[0]!.total["space"]!.estimate, false));
   await page.locator(".compared").selectOption("");
   await page.keyboard.press("3");
-  await page.waitForSelector(".grid-room .row");
+  await page.getByRole("button", { name: "Function", exact: true }).click();
+  await page.waitForSelector(".grid.by-function:not(.waits) .grid-room .row");
   await page.keyboard.press("/");
   await page.keyboard.type("Main");
   await until("the rows are searched", async () => (await page.locator(".grid-room .key").allInnerTexts()).every((name) => /main/i.test(name)));
