@@ -9,7 +9,7 @@ import { groupActions, GroupChoice, GroupNotes } from "./groups";
 import { Menu, type MenuEntry } from "./menu";
 import type { Place } from "./layout";
 import { isSandwich as hasSandwich, mainDirection, partPathOf, type Which } from "./shown";
-import { addFilter, exactly, moduleNamed, select, useSelection, WIDTHS, type Direction, type Selection, type Width } from "../state";
+import { addFilter, exactly, moduleNamed, select, showsRetained, useSelection, WIDTHS, type Direction, type Selection, type Width } from "../state";
 import { useNamedPlaces } from "../numbers";
 import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
@@ -123,7 +123,7 @@ const WIDTH_TITLES: Record<Width, string> = { larger: "larger of both", after: "
 
 /** What is wide in a difference. */
 function WidthChoice({ selection }: { selection: Selection }) {
-  if (selection.base === "") return null;
+  if (selection.base === "" || showsRetained(selection)) return null;
   return (
     <label class="group-choice">
       <span class="faint">Width</span>{" "}
