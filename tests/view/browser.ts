@@ -233,7 +233,7 @@ test("search says what share matches", async () => {
   assert(page.url().includes("search="));
   await page.keyboard.press("Enter");
   await shows(".search output", "1 of ");
-  await shows(".details h3", name);
+  await shows(".details h2", name);
   await page.keyboard.press("Shift+Enter");
   const count = /of ([\d,]+)/.exec(await page.locator(".search output").innerText())![1];
   await shows(".search output", `${count} of ${count}`);
