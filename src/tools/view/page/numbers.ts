@@ -49,7 +49,7 @@ export function useNamedPlaces(tree: Tree | null, selection: Selection) {
     if (!places) return;
     const next = { zoom: pathNamed(tree, selection.zoom, places.zoom), frame: pathNamed(tree, selection.frame, places.frame) };
     if (next.zoom !== selection.zoom || next.frame !== selection.frame) select({ ...next, numbering: "" }, true);
-  }, [tree]);
+  }, [tree, selection.numbering]); // the graph or the news of its numbers, whichever is later
   useEffect(() => {
     if (!tree) return;
     const names = (path: string) => (path === "" ? [] : namesTo(tree, nodeAt(tree, path)));
@@ -70,7 +70,7 @@ export function useNumbers(selection: Selection): boolean {
   useEffect(() => {
     if (!answer.value || answer.key !== path) return;
     verified = answer.value.numbering;
-    if (numbering !== "" && !answer.value.same) wanted = shown;
+    if (numbering !== "" && !answer.value.same && shown && shown.zoom.length + shown.frame.length > 0) wanted = shown;
     select(withNumbers(now(), { function: chosen, functionName, numbering }, answer.value), true);
   }, [answer.value]);
   return !isNeeded || numbering === "" || numbering === verified || answer.error !== "";

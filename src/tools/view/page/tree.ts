@@ -309,10 +309,10 @@ export function nodeAt(tree: Tree, path: string): number {
 
 const UNNAMED = /^0x[0-9a-f]+ @ /;
 
-/** The name and module of a node's function; "": it has no name of its own. */
+/** The name and module of a node's function. */
 function nameAndModule(tree: Tree, node: number): string {
   const found = functionOf(tree, node);
-  return found && !UNNAMED.test(found.name) ? `${found.full_name ?? found.name}@${found.module}` : "";
+  return found ? `${found.full_name ?? found.name}@${found.module}` : "";
 }
 
 /** Return a node's place by the names of its functions, which outlive their numbers. */
@@ -328,20 +328,20 @@ function nodeBelow(tree: Tree, top: number, name: string): number {
     for (let at = begin; at < begin + tree.childCount[level[i]!]!; at++) {
       const own = nameAndModule(tree, at);
       if (own === name) return at;
-      if (own === "") level.push(at);
+      if (own === "" || UNNAMED.test(own)) level.push(at);
     }
   }
   return -1;
 }
 
-/** Return the node at such a place, or the last node of it that the tree has. */
+/** Return the node at such a place, or the last node of it that the tree has. An address is passed over: its function may have a name by now. */
 export function nodeNamed(tree: Tree, names: string[]): number {
   let at = 0;
   for (const [i, name] of names.entries()) {
     if (i === 0 && nameAndModule(tree, 0) === name) continue;
     const next = nodeBelow(tree, at, name);
-    if (next < 0) break;
-    at = next;
+    if (next >= 0) at = next;
+    else if (!UNNAMED.test(name)) break;
   }
   return at;
 }
