@@ -32,29 +32,29 @@ let wanted: Places | null = null; // in the next one: they have lost their numbe
 
 const pathsOf = ({ zoom, frame }: Selection) => `${zoom} ${frame}`;
 
+const namesAt = (tree: Tree, path: string) => (path === "" ? [] : namesTo(tree, nodeAt(tree, path)));
+
 /** Return the path of a place by its names, unless the path that it has leads there. */
 function pathNamed(tree: Tree, path: string, names: string[]): string {
   if (names.length === 0) return path;
-  const leads = path !== "" && namesTo(tree, nodeAt(tree, path)).join("\n") === names.join("\n");
+  const leads = path !== "" && namesAt(tree, path).join("\n") === names.join("\n");
   return leads ? path : pathOf(tree, nodeNamed(tree, names));
 }
 
 /** Let the places of a selection outlive the numbers of their functions: find them in another graph by their names. */
 export function useNamedPlaces(tree: Tree | null, selection: Selection) {
+  const isPlain = selection.zoom === "" && selection.frame === "";
+  // For the graph, the news of its numbers, or another place, whichever is later.
   useEffect(() => {
     if (!tree) return;
-    const isPlain = selection.zoom === "" && selection.frame === "";
     const places = isPlain ? wanted : shown?.of === pathsOf(selection) ? shown : null;
-    wanted = null;
-    if (!places) return;
-    const next = { zoom: pathNamed(tree, selection.zoom, places.zoom), frame: pathNamed(tree, selection.frame, places.frame) };
-    if (next.zoom !== selection.zoom || next.frame !== selection.frame) select({ ...next, numbering: "" }, true);
-  }, [tree, selection.numbering]); // the graph or the news of its numbers, whichever is later
-  useEffect(() => {
-    if (!tree) return;
-    const names = (path: string) => (path === "" ? [] : namesTo(tree, nodeAt(tree, path)));
-    shown = { of: pathsOf(selection), zoom: names(selection.zoom), frame: names(selection.frame) };
-  }, [tree, selection.zoom, selection.frame]);
+    const names = places ?? { zoom: namesAt(tree, selection.zoom), frame: namesAt(tree, selection.frame) };
+    const next = { zoom: pathNamed(tree, selection.zoom, names.zoom), frame: pathNamed(tree, selection.frame, names.frame) };
+    // A graph that is read before its names are known has no such place; the next one may.
+    wanted = next.zoom === "" && next.frame === "" && names.zoom.length + names.frame.length > 0 ? { ...names, of: "" } : null;
+    shown = { of: pathsOf({ ...selection, ...next }), zoom: names.zoom, frame: names.frame };
+    if (shown.of !== pathsOf(selection)) select({ ...next, numbering: "" }, true);
+  }, [tree, selection.numbering, selection.zoom, selection.frame]);
 }
 
 let verified = ""; // the numbering that the server confirmed last
