@@ -46,7 +46,7 @@ export function useNamedPlaces(tree: Tree | null, selection: Selection) {
   const isPlain = selection.zoom === "" && selection.frame === "";
   // For the graph, the news of its numbers, or another place, whichever is later.
   useEffect(() => {
-    if (!tree) return;
+    if (!tree || pathsOf(now()) !== pathsOf(selection)) return; // another selection is on its way
     const places = isPlain ? wanted : shown?.of === pathsOf(selection) ? shown : null;
     const names = places ?? { zoom: namesAt(tree, selection.zoom), frame: namesAt(tree, selection.frame) };
     const next = { zoom: pathNamed(tree, selection.zoom, names.zoom), frame: pathNamed(tree, selection.frame, names.frame) };
