@@ -169,7 +169,6 @@ struct compare_row_stacks compare_row_stacks_of(const struct compare_stacks *sta
                                                 const struct diff_pair *pair,
                                                 const struct diff_row *row, enum export_view view)
 {
-    const struct diff_stack *from = pair->stacks + row->stack_first;
     const double direction = direction_of(row, view);
     struct compare_row_stacks all = {
         .profile = profile_of_side(stacks, direction < 0 ? 0 : 1),
@@ -177,12 +176,13 @@ struct compare_row_stacks compare_row_stacks_of(const struct compare_stacks *sta
     };
     size_t used = 0, most = 0;
     for (size_t i = 0; i < row->stack_count; i++) {
-        uint32_t callsite = from[i].sample->callsite;
-        if (profile_of_side(stacks, from[i].side) != all.profile)
+        const struct diff_stack *stack = &pair->stacks[row->stack_first + i];
+        uint32_t callsite = stack->sample->callsite;
+        if (profile_of_side(stacks, stack->side) != all.profile)
             continue;
         if (used == 0 || all.items[used - 1].callsite != callsite)
             all.items[used++] = (struct row_stack){.callsite = callsite};
-        all.items[used - 1].rank += direction * change_of(&from[i], view);
+        all.items[used - 1].rank += direction * change_of(stack, view);
     }
     for (size_t i = 0; i < used; i++)
         if (all.items[i].rank > 0)
@@ -201,13 +201,13 @@ static uint32_t find_line(const struct compare_stacks *stacks, const struct diff
                           const struct diff_row *row, enum export_view view,
                           const struct profile *shown, uint32_t *callsite)
 {
-    const struct diff_stack *from = pair->stacks + row->stack_first;
     struct row_lines lines = {0};
     for (size_t i = 0; i < row->stack_count; i++) {
-        const struct profile *profile = profile_of_side(stacks, from[i].side);
-        double change = change_of(&from[i], view);
+        const struct diff_stack *stack = &pair->stacks[row->stack_first + i];
+        const struct profile *profile = profile_of_side(stacks, stack->side);
+        double change = change_of(stack, view);
         row_lines_add(&lines, compare_stacks_format(stacks, profile, 0).folding, profile,
-                      from[i].sample->callsite, change, profile == shown ? fabs(change) : -1);
+                      stack->sample->callsite, change, profile == shown ? fabs(change) : -1);
     }
     return row_lines_most(&lines, direction_of(row, view), callsite);
 }
