@@ -273,6 +273,8 @@ static void number_rows(struct table *table, struct functions *functions, enum v
 {
     struct intern_table ids = {0};
     struct function_names names;
+    if (is_of_function(key))
+        XARRAY_RESERVE(&table->rows, &table->capacity, table->count, functions->count);
     for (size_t i = 0; i < functions->count; i++) {
         functions_name(functions, (uint32_t)i, &names);
         const char *text = key == VIEW_MODULE ? names.path : names.file;
