@@ -266,7 +266,7 @@ static void diff_add_row(void *to, const void *from)
     }
 }
 
-/* Return the row of a frame's function or module, a new one if there is none. */
+/* Return the row of a frame's function or module. The first frame of a row makes it. */
 static struct diff_row *row_of_frame(struct work *work, int side, uint32_t frame)
 {
     struct diff_pair *pair = work->pair;

@@ -43,7 +43,7 @@ static inline uintptr_t arch_thread_blocks(void)
 }
 
 /* Return whether the function begins by reading a thread-local variable of the program itself, for
- * which nothing is called. The canary of the stack protector is none. */
+ * which nothing is called. The stack protector's canary does not count. */
 static inline bool arch_reads_thread_local(uintptr_t function)
 {
     const uint8_t *code = (const uint8_t *)function;

@@ -15,7 +15,7 @@ struct growth_table {
     bool is_growth;                 /* figures have signs; else the rows hold them */
     bool marks_bytes, marks_counts; /* a figure beyond chance is marked */
     bool whole;                     /* whole stacks below the rows */
-    /* Print more lines below a row; NULL: there are none. */
+    /* Print more lines below a row; NULL: print no more. */
     void (*print_below)(const void *context, const struct diff_row *row, FILE *out);
     const void *context;
 };

@@ -172,7 +172,7 @@ static double answer_table_figure_of(const struct table_row *row, enum order ord
         return total->before;
     case ORDER_AFTER:
         return total->after;
-    case ORDER_PERCENT: /* what is new has grown most */
+    case ORDER_PERCENT: /* new rows have no change in %: they are above all others */
         return total->before > 0 ? total->after / total->before : INFINITY;
     default:
         return self->gained.count - self->lost.count;

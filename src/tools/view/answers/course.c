@@ -57,7 +57,7 @@ static struct key key_of(const struct table_row *row, enum view_dimension by)
     return (struct key){row->label, strlen(row->label)};
 }
 
-/* Return the row of the course that is the same as a table's, a new one if there is none. */
+/* Return the course's row for a row of a table. The first table that has it makes it. */
 static struct course_row *row_for(struct course *course, const struct table_row *of_table,
                                   enum view_dimension by)
 {

@@ -258,7 +258,7 @@ static int group_heaps(struct maker *maker, struct error *error)
     int code = 0;
     if (view_selection_is_retained(selection))
         return error_set(error, -EINVAL,
-                         "what was retained is of one heap, and not grouped by heap");
+                         "retained memory is that of one heap: choose another group");
     if (view_selection_is_difference(selection) &&
         selection->base.dump.heap != selection->at.dump.heap)
         return error_set(error, -EINVAL,

@@ -233,7 +233,7 @@ static const char *why_not(const struct view_selection *selection, enum view_dim
     if (why == NULL && is_difference && key == VIEW_THREAD && selection->view == EXPORT_MAX)
         why = "the file does not contain the peak of single threads";
     if (why == NULL && key >= VIEW_SIZE && view_selection_is_retained(selection))
-        why = "what was retained is not known by it";
+        why = "the ages and sizes of retained memory are unknown";
     if (why == NULL && is_difference && key >= VIEW_SIZE &&
         selection->at.dump.heap != selection->base.dump.heap)
         why = "two heaps are not compared by it; choose a dump of the same heap";

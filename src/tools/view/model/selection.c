@@ -184,12 +184,12 @@ static const char *why_not_retained(const struct view_selection *selection)
 {
     const struct export_dump *to = &selection->at.dump, *from = &selection->base.dump;
     if (from->dump == NULL || from->heap != to->heap)
-        return "what was retained is between two dumps of one heap: heap, dump and base";
+        return "retained memory needs two dumps of one heap: heap, dump and base";
     if (selection->view != EXPORT_SPACE && selection->view != EXPORT_OBJECTS)
-        return "what was retained is live: the view is space or objects";
+        return "retained memory is live memory: choose the view space or objects";
     for (size_t i = 0; i < selection->only.count; i++)
         if (selection->only.items[i].dimension >= VIEW_SIZE)
-            return "what was retained is not known by size and lifetime";
+            return "retained memory cannot be filtered by size or lifetime";
     return view_retained_why_unknown(to->heap, from->dump, to->dump);
 }
 
