@@ -53,6 +53,18 @@ struct formatted format_time(double seconds)
     return text;
 }
 
+struct formatted format_loss(enum trace_loss_unit unit, uint64_t amount)
+{
+    switch (unit) {
+    case TRACE_LOSS_BYTES:
+        return format_bytes((double)amount);
+    case TRACE_LOSS_MICROSECONDS:
+        return format_time((double)amount / 1e6);
+    default:
+        return format_count((double)amount);
+    }
+}
+
 static struct formatted format_limit_count(double count)
 {
     struct formatted text, size = format_count(count);

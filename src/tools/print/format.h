@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "trace/losses.h"
 #include "util/format_bytes.h"
 
 /* Format 1234567 as "1,234,567", without a sign. */
@@ -36,6 +37,9 @@ void format_print_title(FILE *out, const char *title, bool colours);
 
 /* Format a time: "950 us", "1.72 ms", "3.40 s", "28 min 39 s", "5 h 2 min". */
 struct formatted format_time(double seconds);
+
+/* Format the amount of a loss, which is no flag. */
+struct formatted format_loss(enum trace_loss_unit unit, uint64_t amount);
 
 /* Widths to which untrusted texts are cut, in bytes. */
 #define FORMAT_WORD_WIDTH 255    /* names of processes, heaps and modules */

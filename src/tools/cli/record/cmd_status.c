@@ -126,10 +126,14 @@ static void print_losses(const Heapprofd__CollectorProgram *program)
     for (size_t i = 0; i < program->n_losses; i++) {
         const Heapprofd__CollectorLoss *loss = program->losses[i];
         enum trace_loss_id id = trace_loss_named(words(loss->reason));
-        const char *label = id < TRACE_LOSS_IDS ? trace_losses[id].label : NULL;
-        if (loss->amount > 0)
-            format_printf(stdout, "      %s: %s %llu\n", label != NULL ? label : "lost",
-                          words(loss->reason), (unsigned long long)loss->amount);
+        if (loss->amount == 0)
+            continue;
+        if (id == TRACE_LOSS_IDS || trace_losses[id].label == NULL || trace_loss_is_flag(id))
+            format_printf(stdout, "      lost: %s %llu\n", words(loss->reason),
+                          (unsigned long long)loss->amount);
+        else
+            printf("      %s: %s %s\n", trace_losses[id].label,
+                   format_loss(trace_losses[id].unit, loss->amount).bytes, trace_losses[id].words);
     }
 }
 

@@ -31,18 +31,6 @@
 
 /* --- the header --- */
 
-static struct formatted format_loss(enum trace_loss_unit unit, uint64_t amount)
-{
-    switch (unit) {
-    case TRACE_LOSS_BYTES:
-        return format_bytes((double)amount);
-    case TRACE_LOSS_MICROSECONDS:
-        return format_time((double)amount / 1e6);
-    default:
-        return format_count((double)amount);
-    }
-}
-
 static void print_losses(const struct printer *printer)
 {
     const struct trace_heap_dump *status = &printer->heap->status;
