@@ -2,12 +2,9 @@
 /* Prints frames, rows and stacks, and shortens names to fit the width. */
 #include "tools/print/stack_format.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "profile/interpreter_frames.h"
 #include "profile/symbols/demangle.h"
@@ -18,26 +15,10 @@
 
 #define CALLER_COLUMNS 40u /* most columns of one caller, if the width is limited */
 #define NAME_BYTES 4200u   /* the longest that the demangler returns */
-#define COLUMNS_MAX 10000
 #define ROOM_LEAST 24u
 
 #define BEFORE_CALLER " < "
 #define MORE " < ..."
-
-size_t stack_format_columns(FILE *out)
-{
-    const char *wanted = getenv("COLUMNS");
-    struct winsize size;
-    int fd = fileno(out);
-    if (wanted != NULL && isdigit((unsigned char)*wanted)) {
-        unsigned long columns = strtoul(wanted, NULL, 10);
-        if (columns > 0)
-            return columns < COLUMNS_MAX ? columns : COLUMNS_MAX;
-    }
-    if (fd < 0 || !isatty(fd) || ioctl(fd, TIOCGWINSZ, &size) != 0)
-        return 0;
-    return size.ws_col;
-}
 
 size_t stack_format_room(size_t columns, size_t figures)
 {

@@ -51,61 +51,9 @@ bool leaks_is_first_of_process(const struct leaks *leaks, size_t index)
            leaks->heaps[index - 1].process_number != leaks->heaps[index].process_number;
 }
 
-/* --- trends --- */
-
-/* Measure all rows of a heap by its later dump, and judge which grow. */
-static void leaks_judge(const struct leaks *leaks, struct leaks_heap *heap)
+struct leak_rows_of leaks_rows_of(const struct leaks *leaks)
 {
-    const struct diff_pair *pair = heap->pair;
-    heap->turnovers = xcalloc(pair->row_count + 1, sizeof(*heap->turnovers));
-    for (size_t i = 0; i < pair->row_count; i++) {
-        const struct diff_row *row = &pair->rows[i];
-        struct turnover_facts facts = {0};
-        for (size_t j = 0; j < row->stack_count; j++) {
-            const struct diff_stack *stack = &pair->stacks[row->stack_first + j];
-            if (stack->side == 1)
-                turnover_facts_add(&facts, stack->sample);
-        }
-        heap->turnovers[i] =
-            turnover_of(&facts, leaks->after->profile,
-                        pair->after_count > 0 ? &pair->after[0] : NULL, pair->after_count == 1);
-        heap->has_trends |= heap->turnovers[i].kind != TURNOVER_UNKNOWN;
-    }
-    xmalloc_code(turnover_judge(heap->turnovers, pair->row_count));
-}
-
-/* Return whether an entry may be a leak. Of live memory, it must grow; of a growth, it must not be
- * known to end by itself. Two runs differ for other reasons, too. */
-static bool is_leak(const struct leaks *leaks, const struct leaks_heap *heap,
-                    const struct turnover *turnover)
-{
-    if (!heap->has_trends || (leaks->before != NULL && !heap->pair->same_process))
-        return true;
-    if (leaks->before == NULL)
-        return turnover->kind == TURNOVER_GROWS;
-    return turnover->kind != TURNOVER_TURNS_OVER && turnover->kind != TURNOVER_STAYS;
-}
-
-/* Move the entries that grow to the front, and count the leaks. */
-static void rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
-{
-    struct growth_list *list = &heap->grown;
-    struct growth_entry *ranked = xcalloc(list->count + 1, sizeof(*ranked));
-    size_t used = 0;
-    for (int pass = 0; pass < 2; pass++)
-        for (size_t i = 0; i < list->count; i++) {
-            const struct growth_entry *entry = &list->entries[i];
-            const struct turnover *turnover = leaks_turnover(heap, entry->row);
-            bool is_first = turnover->kind == TURNOVER_GROWS &&
-                            (leaks->before == NULL || heap->pair->same_process);
-            if (is_first != (pass == 0))
-                continue;
-            ranked[used++] = *entry;
-            heap->growing += is_first ? entry->size : 0;
-            heap->leak_count += is_leak(leaks, heap, turnover);
-        }
-    free(list->entries);
-    list->entries = ranked;
+    return (struct leak_rows_of){leaks->after->profile, leaks->before != NULL};
 }
 
 /* --- heaps --- */
@@ -114,10 +62,10 @@ static void rank_entries(const struct leaks *leaks, struct leaks_heap *heap)
 static int compare_heaps(const void *a, const void *b)
 {
     const struct leaks_heap *left = a, *right = b;
-    if (left->growing != right->growing)
-        return left->growing < right->growing ? 1 : -1;
-    if (left->grown.size_sum != right->grown.size_sum)
-        return left->grown.size_sum < right->grown.size_sum ? 1 : -1;
+    if (left->rows.growing != right->rows.growing)
+        return left->rows.growing < right->rows.growing ? 1 : -1;
+    if (left->rows.grown.size_sum != right->rows.grown.size_sum)
+        return left->rows.grown.size_sum < right->rows.grown.size_sum ? 1 : -1;
     return left->pair < right->pair ? -1 : left->pair > right->pair;
 }
 
@@ -172,10 +120,8 @@ static void take_pair(struct leaks *leaks, struct numbering *numbering,
     heap.process_number = process_number(numbering, &heap);
     struct leaks_heap *at = &leaks->heaps[leaks->heap_count++];
     *at = heap;
-    xmalloc_code(growth_list_make(pair, &leaks->options->growth, false, &at->grown));
-    xmalloc_code(growth_list_make(pair, &leaks->options->growth, true, &at->shrunk));
-    leaks_judge(leaks, at);
-    rank_entries(leaks, at);
+    const struct leak_rows_of of = leaks_rows_of(leaks);
+    xmalloc_code(leak_rows_make(&at->rows, pair, &of, &leaks->options->growth));
 }
 
 void leaks_make(struct compare_source *before, struct compare_source *after,
@@ -220,11 +166,8 @@ void leaks_make(struct compare_source *before, struct compare_source *after,
 
 void leaks_clear(struct leaks *leaks)
 {
-    for (size_t i = 0; i < leaks->heap_count; i++) {
-        growth_list_clear(&leaks->heaps[i].grown);
-        growth_list_clear(&leaks->heaps[i].shrunk);
-        free(leaks->heaps[i].turnovers);
-    }
+    for (size_t i = 0; i < leaks->heap_count; i++)
+        leak_rows_clear(&leaks->heaps[i].rows);
     free(leaks->heaps);
     free(leaks->unpaired);
     diff_free(leaks->diff);

@@ -7,8 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "profile/compare/growth.h"
-#include "profile/compare/turnover.h"
+#include "profile/compare/leak_rows.h"
 #include "tools/cli/compare/compare_format.h"
 #include "tools/cli/compare/compare_source.h"
 #include "util/output_file.h"
@@ -31,11 +30,7 @@ struct leaks_heap {
     size_t process_count;
     uint32_t process_number; /* from 1; heaps of one process have the same */
     bool is_reported;        /* unpaired: an earlier entry is of the same process */
-    struct growth_list grown, shrunk;
-    struct turnover *turnovers; /* by row of the pair */
-    bool has_trends;            /* of a row it is known whether it grows */
-    size_t leak_count;          /* potential leaks in `grown` */
-    double growing;             /* bytes of entries that grow */
+    struct leak_rows rows;
 };
 
 struct leaks {
@@ -54,11 +49,8 @@ void leaks_make(struct compare_source *before, struct compare_source *after,
                 const struct leaks_options *options, struct leaks *leaks);
 void leaks_clear(struct leaks *leaks);
 
-static inline const struct turnover *leaks_turnover(const struct leaks_heap *heap,
-                                                    const struct diff_row *row)
-{
-    return &heap->turnovers[row - heap->pair->rows];
-}
+/* Return what the rows of the leaks are of. */
+struct leak_rows_of leaks_rows_of(const struct leaks *leaks);
 
 /* Return whether this heap is the first of its process. */
 bool leaks_is_first_of_process(const struct leaks *leaks, size_t index);

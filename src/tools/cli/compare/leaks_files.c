@@ -109,7 +109,7 @@ int leaks_write_files(const struct leaks *leaks, const char *directory, bool gra
         return code;
     code = leaks_remove_old(&output, LEAKS_SUFFIX, &written->removed, error);
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
-        if (leaks->heaps[i].grown.count == 0)
+        if (leaks->heaps[i].rows.grown.count == 0)
             continue;
         code = write_heap(&leaks->heaps[i], &output, error);
         written->files += code == 0;

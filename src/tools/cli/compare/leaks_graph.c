@@ -37,7 +37,7 @@ static struct view_opening find_opening(const struct leaks *leaks)
     for (size_t i = 0; i < leaks->heap_count; i++) {
         const struct leaks_heap *heap = &leaks->heaps[i];
         if (heap->pair->after_count > 0 &&
-            (most == NULL || heap->grown.size_sum > most->grown.size_sum))
+            (most == NULL || heap->rows.grown.size_sum > most->rows.grown.size_sum))
             most = heap;
     }
     if (most == NULL)
@@ -205,8 +205,8 @@ static void write_objects(const struct leaks *leaks, const struct leaks_heap *he
     static const struct node root = {.name = "root"};
     struct tree tree = {.stack = xcalloc(deepest_of(leaks), sizeof(*tree.stack))};
     XARRAY_ADD(&tree.items, &tree.count, &tree.capacity, root);
-    for (size_t i = 0; i < heap->grown.count; i++)
-        add_entry(&tree, &heap->grown.entries[i]);
+    for (size_t i = 0; i < heap->rows.grown.count; i++)
+        add_entry(&tree, &heap->rows.grown.entries[i]);
     write_tree(&tree, out);
     for (uint64_t i = 0; i < tree.names.count && i < tree.text_capacity; i++)
         free(tree.texts[i]);
@@ -237,8 +237,8 @@ static void write_index_entry(const struct leaks_heap *heap, const char *objects
     json_string(index, "name", heap->process->name);
     json_string(index, "labels", heap->process->command);
     json_string(index, "objects", objects);
-    json_unsigned(index, "potential leaks", heap->grown.count);
-    json_number(index, "objects leaked", heap->grown.count_sum);
+    json_unsigned(index, "potential leaks", heap->rows.grown.count);
+    json_number(index, "objects leaked", heap->rows.grown.count_sum);
     json_end_object(index);
 }
 
@@ -249,7 +249,7 @@ static int write_heaps(const struct leaks *leaks, const struct leaks_directory *
     int code = 0;
     for (size_t i = 0; i < leaks->heap_count && code == 0; i++) {
         const struct leaks_heap *heap = &leaks->heaps[i];
-        if (heap->grown.count == 0)
+        if (heap->rows.grown.count == 0)
             continue;
         FILE *out = leaks_create(output, heap, OBJECTS_SUFFIX, &file, error);
         if (out == NULL)

@@ -26,8 +26,8 @@ void leaks_print_list(const struct leaks_heap *heap, FILE *out)
 {
     struct json_writer json = json_begin(out);
     json_array(&json, NULL);
-    for (size_t i = 0; i < heap->grown.count; i++) {
-        const struct growth_entry *entry = &heap->grown.entries[i];
+    for (size_t i = 0; i < heap->rows.grown.count; i++) {
+        const struct growth_entry *entry = &heap->rows.grown.entries[i];
         json_line(&json);
         json_object(&json, NULL);
         json_number(&json, "count", entry->count);
@@ -63,7 +63,7 @@ static void print_entry(struct json_writer *json, const struct leaks *leaks,
     }
     print_types(json, "count_by_type", heap->pair, row, false);
     print_types(json, "size_by_type", heap->pair, row, true);
-    turnover_print_json(json, leaks_turnover(heap, row));
+    turnover_print_json(json, leak_rows_turnover(&heap->rows, row));
     struct compare_row_stacks stacks =
         compare_row_stacks_of(&leaks->stacks, heap->pair, row, EXPORT_SPACE);
     json_unsigned(json, "stacks", stacks.count);
@@ -127,10 +127,10 @@ static void print_heap(struct json_writer *json, const struct leaks *leaks,
     print_change(json, heap->pair, "total_count", EXPORT_OBJECTS, &heap->pair->total);
     compare_print_unknown(json, heap->pair);
     compare_print_left_out(json, leaks->after->profile->filter, heap->pair);
-    json_unsigned(json, "potential_leaks", heap->leak_count);
-    print_list(json, leaks, heap, "leaks", "leaks_in_all", &heap->grown);
+    json_unsigned(json, "potential_leaks", heap->rows.leak_count);
+    print_list(json, leaks, heap, "leaks", "leaks_in_all", &heap->rows.grown);
     if (leaks->options->shrunk)
-        print_list(json, leaks, heap, "shrunk", "shrunk_in_all", &heap->shrunk);
+        print_list(json, leaks, heap, "shrunk", "shrunk_in_all", &heap->rows.shrunk);
     json_end_object(json);
 }
 

@@ -70,7 +70,7 @@ static void print_types(const struct page *page, const struct diff_row *row)
 static void print_below(const void *context, const struct diff_row *row, FILE *out)
 {
     const struct page *page = context;
-    turnover_print_line(leaks_turnover(page->heap, row), GROWTH_TABLE_INDENT, out);
+    turnover_print_line(leak_rows_turnover(&page->heap->rows, row), GROWTH_TABLE_INDENT, out);
     print_types(page, row);
 }
 
@@ -140,7 +140,7 @@ static void print_other_name(const struct page *page)
 static void print_total(const struct page *page)
 {
     const struct diff_pair *pair = page->heap->pair;
-    const struct growth_list *grown = &page->heap->grown, *shrunk = &page->heap->shrunk;
+    const struct growth_list *grown = &page->heap->rows.grown, *shrunk = &page->heap->rows.shrunk;
     const struct change *total = &pair->total.changes[EXPORT_SPACE];
     struct formatted margin = compare_margin(pair, total, false);
     double largest = 0;
@@ -182,10 +182,8 @@ static void print_moment(const struct page *page)
 /* If the profile is too short to tell growth, return the time that it needs. Else return 0. */
 static uint64_t lacks_ms(const struct page *page)
 {
-    const struct diff_pair *pair = page->heap->pair;
-    if (is_difference(page) || pair->after_count != 1 || page->heap->leak_count > 0)
-        return 0;
-    return turnover_lacks_ms(page->heap->profile, pair->after);
+    const struct leak_rows_of of = leaks_rows_of(page->leaks);
+    return leak_rows_lack_ms(&page->heap->rows, &of);
 }
 
 /* Print what is live, and that the profile is too short to tell a leak. "0 found" would be wrong.
@@ -197,7 +195,7 @@ static void print_too_short(const struct page *page, uint64_t needed_ms)
     const struct change *total = &pair->total.changes[EXPORT_SPACE];
     const struct formatted margin = compare_margin(pair, total, false);
     bool has_exited = after->dump->final && after->heap->status.exit_status >= 0;
-    size_t count = page->heap->grown.count;
+    size_t count = page->heap->rows.grown.count;
     fprintf(page->out, ": %s%s%s %s", size_text(page, total->value, false).bytes,
             pair->exact ? "" : " ", pair->exact ? "" : margin.bytes,
             has_exited           ? "was never freed"
@@ -214,12 +212,13 @@ static void print_too_short(const struct page *page, uint64_t needed_ms)
 static void print_found(const struct page *page)
 {
     const struct leaks_heap *heap = page->heap;
-    fprintf(page->out, ": %zu potential leak%s found", heap->leak_count,
-            heap->leak_count == 1 ? "" : "s");
+    fprintf(page->out, ": %zu potential leak%s found", heap->rows.leak_count,
+            heap->rows.leak_count == 1 ? "" : "s");
     print_total(page);
-    if (heap->leak_count < heap->grown.count)
-        fprintf(page->out, ", among %s callsite%s", format_count((double)heap->grown.count).bytes,
-                heap->grown.count == 1 ? "" : "s");
+    if (heap->rows.leak_count < heap->rows.grown.count)
+        fprintf(page->out, ", among %s callsite%s",
+                format_count((double)heap->rows.grown.count).bytes,
+                heap->rows.grown.count == 1 ? "" : "s");
 }
 
 static void print_heap(const struct page *page)
@@ -252,11 +251,11 @@ static void print_heap(const struct page *page)
     print_moment(page);
     compare_print_widened(page->out, heap->pair->after, heap->pair->after_count);
     compare_print_filter(page->out, heap->profile->filter, heap->pair, EXPORT_SPACE);
-    print_list(page, &heap->grown, false);
+    print_list(page, &heap->rows.grown, false);
     if (page->leaks->options->shrunk)
-        print_list(page, &heap->shrunk, true);
-    else if (heap->grown.count == 0 && heap->shrunk.count > 0)
-        print_shrunk_sum(page, &heap->shrunk);
+        print_list(page, &heap->rows.shrunk, true);
+    else if (heap->rows.grown.count == 0 && heap->rows.shrunk.count > 0)
+        print_shrunk_sum(page, &heap->rows.shrunk);
 }
 
 static void print_unpaired(const struct leaks *leaks, FILE *out)

@@ -2,7 +2,7 @@
 /* Print a death as JSON; docs/last-profile.md describes the keys. */
 #include "tools/cli/compare/compare.h"
 #include "tools/cli/oom/oom.h"
-#include "tools/cli/report/report_end.h"
+#include "tools/print/report_end.h"
 
 static void print_figures(struct json_writer *json, const struct diff_pair *pair,
                           const struct diff_row *row)

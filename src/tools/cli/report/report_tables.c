@@ -11,8 +11,8 @@
 #include <xxhash.h>
 
 #include "profile/partial.h"
-#include "tools/cli/report/row_stacks.h"
 #include "tools/print/margin.h"
+#include "tools/print/row_stacks.h"
 #include "tools/print/turnover_text.h"
 #include "util/ranked.h"
 #include "util/xmalloc.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a process ended, and why a dump was taken that nobody asked for, as lines of the text report
  * and as JSON. */
-#ifndef HEAPPROFD_TOOLS_CLI_REPORT_REPORT_END_H
-#define HEAPPROFD_TOOLS_CLI_REPORT_REPORT_END_H
+#ifndef HEAPPROFD_TOOLS_PRINT_REPORT_END_H
+#define HEAPPROFD_TOOLS_PRINT_REPORT_END_H
 
 #include <stdio.h>
 

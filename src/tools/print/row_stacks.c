@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks all stacks of a row outwards at once, from named function to named function, as long as
  * these are the same. */
-#include "tools/cli/report/row_stacks.h"
+#include "tools/print/row_stacks.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/cli/report/report_end.h"
+#include "tools/print/report_end.h"
 
 #include "tools/print/format.h"
 #include "trace/process_end.h"

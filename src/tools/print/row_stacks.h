@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the stacks that a row adds up have in common, and the callers at which they part. */
-#ifndef HEAPPROFD_TOOLS_CLI_REPORT_ROW_STACKS_H
-#define HEAPPROFD_TOOLS_CLI_REPORT_ROW_STACKS_H
+#ifndef HEAPPROFD_TOOLS_PRINT_ROW_STACKS_H
+#define HEAPPROFD_TOOLS_PRINT_ROW_STACKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
