@@ -48,6 +48,8 @@ static const struct question {
     {export_json, {"base", "0"}},
     {answer_memory, {"dump", "0"}},
     {answer_allocators, {"dump", "0"}},
+    {answer_leaks, {"search", "a"}},
+    {answer_leaks, {"base", "0"}},
     {answer_table, {"filter", "hide:a|main"}},
     {answer_functions, {"numbering", ""}},
 };
@@ -201,7 +203,8 @@ static void another_version_is_refused(void **state)
     struct saved_profiles saved;
     struct error error = {0};
     (void)state;
-    assert_int_equal(saved_profiles_read(&saved, "\2\0\0\0\0\0\0\0\0\0\0\0", 12, &error), -EBADMSG);
+    assert_int_equal(saved_profiles_read(&saved, "\377\0\0\0\0\0\0\0\0\0\0\0", 12, &error),
+                     -EBADMSG);
     assert_non_null(strstr(error.message, "another version"));
     saved_profiles_free(&saved);
 }

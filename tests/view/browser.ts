@@ -13,6 +13,7 @@ import { bytesInWords, countInWords, figureInWords, percentInWords, shareInWords
 import { testAxe } from "./axe";
 import { testMachine, type MachineExpected } from "./machine";
 import { testParts } from "./parts";
+import { testReports, type ReportsExpected } from "./reports";
 import { testTimeline, type TimelineExpected } from "./timeline";
 
 interface Estimate {
@@ -54,6 +55,7 @@ interface Expected {
   focus: string;
   focused: Heap;
   machine: MachineExpected;
+  reported: ReportsExpected;
   sql: { statement: string; rows: Record<string, string | number>[] };
 }
 
@@ -81,7 +83,7 @@ before(async () => {
   });
   page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
   page.on("request", (request) => {
-    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, expected.machine.url, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
+    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, expected.machine.url, expected.reported.url, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
   });
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);
@@ -222,6 +224,7 @@ test("boxes of a difference are as wide as the larger side, the later one, or th
 testParts({ page: () => page, open, shows, until, callsites: last.callsites });
 testTimeline({ page: () => page, open, shows, until, expected: expected.timeline });
 testAxe({ page: () => page, until, url: expected.url });
+testReports({ page: () => page, open, shows, until, complaints }, expected.reported);
 testMachine({ page: () => page, shows, until, complaints, expected: expected.machine });
 
 test("search says what share matches", async () => {

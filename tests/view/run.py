@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 import heap_details_profiles
+import reports_profiles
 import saved_pages
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -245,6 +246,8 @@ def run_browser(work):
     with_dumps, expected["timeline"]["url"] = serve(harness, *long)
     with_processes, expected["timeline"]["many"] = serve(harness, many)
     machine, session, expected["machine"] = serve_machine(harness, work)
+    reported, expected["reported"] = reports_profiles.expect(harness, work)
+    with_reports, expected["reported"]["url"] = serve(harness, *reported)
     try:
         expected.update(server=server.pid, begunTrace=os.path.join(begun, "raw-trace"))
         path = os.path.join(work, "expected.json")
@@ -261,7 +264,7 @@ def run_browser(work):
     finally:
         os.killpg(session.pid, signal.SIGKILL)
         session.wait()
-        for process in (server, beginning, with_dumps, with_processes, machine):
+        for process in (server, beginning, with_dumps, with_processes, with_reports, machine):
             process.kill()
             process.wait()
 

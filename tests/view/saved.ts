@@ -158,7 +158,7 @@ for (const name of names)
           if (dump === last) for (const format of ["json", "collapsed", "speedscope"]) await ask(of, `api/export?${selection}&format=${format}`);
         }
       for (const dump of ["", "&dump=0"])
-        for (const question of ["summary", "memory", "allocators"]) await ask(of, `api/${question}?heap=${heap.id}${dump}`);
+        for (const question of ["summary", "memory", "allocators", "leaks"]) await ask(of, `api/${question}?heap=${heap.id}${dump}`);
     }
     for (const question of ["functions?numbering=&function=0", "functions?numbering=1-abc"]) await ask(of, `api/${question}`);
   });
@@ -176,6 +176,7 @@ for (const name of names)
       for (const view of ["space", "alloc_objects"]) {
         const selection = `heap=${heap.id}&view=${view}${encoded(filters)}`;
         if (view === "space") await compareGraphs(of, selection);
+        if (view === "space") await ask(of, `api/leaks?${selection}`);
         await compareTables(of, selection, ["function", "holder", "thread"]);
       }
   });
@@ -191,6 +192,7 @@ for (const name of names)
       for (const base of [0, last]) {
         const selection = `heap=${heap.id}&dump=${Math.floor(last / 2)}&base=${base}`;
         await ask(of, `api/range?${selection}`);
+        for (const more of ["", "&shrunk=1", "&search=a&limit=2"]) await ask(of, `api/leaks?${selection}${more}`);
         await ask(of, `api/tree?${selection}&retained=1&direction=up`);
         for (const by of ["holder", "thread", "size"]) await ask(of, `api/table?${selection}&retained=1&by=${by}`);
       }

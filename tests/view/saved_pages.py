@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 
+import reports_profiles
+
 # Threads that allocate and free, so that dumps differ by thread.
 THREADS = """
 import json, threading, time
@@ -71,5 +73,6 @@ def record(harness, work):
         "process": [early, os.path.join(threads, "raw-trace")],
         "threads": [threads],
         "two": [host("one", SCRIPT % 1500, "-i", "512"), host("other", SCRIPT % 3000, "-i", "1024"), other],
+        "leaking": [reports_profiles.leaking(harness, work)],
         "exact": [host("exact", SCRIPT % 300, "-i", "1")],
     }

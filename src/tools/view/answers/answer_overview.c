@@ -8,6 +8,7 @@
 #include "profile/compare/first_view.h"
 #include "profile/partial.h"
 #include "profile/process_memory.h"
+#include "tools/print/report_end.h"
 #include "tools/view/answers/answers.h"
 #include "tools/view/answers/readings.h"
 #include "tools/view/model/limits.h"
@@ -79,6 +80,8 @@ static void write_dump(struct json_writer *json, const struct profile *profile,
                        const struct view_kept_heap *kept)
 {
     uint64_t rss_bytes = process_memory_at(profile, heap->process, dump);
+    char cause[DUMP_CAUSE_WORDS];
+    dump_cause_words(dump->cause, dump->cause_used_bytes, dump->cause_limit_bytes, cause);
     json_object(json, NULL);
     if (kept != NULL)
         json_bool(json, "kept", kept->dumps != NULL && kept->dumps[dump - heap->dumps]);
@@ -92,6 +95,8 @@ static void write_dump(struct json_writer *json, const struct profile *profile,
     else
         json_unsigned(json, "interval_bytes", dump->interval_bytes);
     write_new_losses(json, dump);
+    if (*cause != '\0')
+        json_string(json, "cause", cause);
     for (enum export_view view = 0; view < EXPORT_VIEWS; view++)
         write_figure(json, heap, dump, view);
     if (!profile_has_totals(heap, dump)) {
@@ -110,14 +115,18 @@ static void write_dump(struct json_writer *json, const struct profile *profile,
 
 /* --- heaps --- */
 
-/* Write how the process ended, unless it ended well. */
-static void write_end(struct json_writer *json, const struct profile_process *process)
+static bool has_ended_well(const struct profile_process *process)
 {
-    const struct process_end *end = &process->end;
+    return process->end.how == PROCESS_END_EXITED && process->end.code == 0;
+}
+
+/* Write how the process ended, unless it ended well. */
+static void write_end_note(struct json_writer *json, const struct profile_process *process)
+{
     char words[PROCESS_END_WORDS], note[PROCESS_END_WORDS + 32];
-    if (!process->has_end || (end->how == PROCESS_END_EXITED && end->code == 0))
+    if (!process->has_end || has_ended_well(process))
         return;
-    snprintf(note, sizeof(note), "the process ended: %s", process_end_words(end, words));
+    snprintf(note, sizeof(note), "the process ended: %s", process_end_words(&process->end, words));
     json_string(json, NULL, note);
 }
 
@@ -131,7 +140,7 @@ static void write_notes(struct json_writer *json, const struct profile *profile,
     size_t count = last == NULL ? 0 : profile_partial_reasons(heap, last, reasons);
     const char *totals = last == NULL ? NULL : profile_totals_why_partial(heap, last);
     json_array(json, "notes");
-    write_end(json, &profile->processes[heap->process]);
+    write_end_note(json, &profile->processes[heap->process]);
     for (size_t i = 0; i < count; i++)
         if (reasons[i].of_dump)
             json_string(json, NULL, reasons[i].words);
@@ -226,6 +235,15 @@ static size_t most_readings(const struct profile *profile)
     return each < READINGS_MAX_EACH ? READINGS_MAX_EACH : each;
 }
 
+/* Write how a process ended, unless it ended well: what `heap_profile oom` says of it. */
+static void write_end(struct json_writer *json, const struct profile_process *process)
+{
+    if (!process->has_end || has_ended_well(process))
+        return;
+    report_end_print_json(process, json);
+    json_unsigned(json, "end_time", process->end.boottime_ns);
+}
+
 static void write_processes(struct json_writer *json, const struct profile *profile)
 {
     struct view_snapshots snapshots;
@@ -239,6 +257,7 @@ static void write_processes(struct json_writer *json, const struct profile *prof
         json_signed(json, "parent_pid", process->parent_pid);
         json_string(json, "name", process->name);
         json_string(json, "command", process->command);
+        write_end(json, process);
         view_readings_write(json, profile, i, &snapshots, most_readings(profile));
         json_end_object(json);
     }

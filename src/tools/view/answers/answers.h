@@ -26,6 +26,8 @@ answer_function answer_details;
 answer_function answer_export;
 /* What the numbers of functions mean, as JSON. */
 answer_function answer_functions;
+/* What holds memory, or has grown, and whether it may be a leak, as JSON. */
+answer_function answer_leaks;
 /* The parts of a process's memory over time and at a dump, as JSON. */
 answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */

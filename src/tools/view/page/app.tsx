@@ -10,6 +10,7 @@ import { FlamePanel } from "./flame/panel";
 import { HeapDetailsPanel } from "./details/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { atHeap, atPeak, dumpChoice, dumpIndex, isAtPeak, keptDump, openHeap, peakOf, placeOf, profileTitle, swapped, type Place } from "./model";
+import { LeaksPanel } from "./leaks";
 import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
@@ -27,7 +28,7 @@ import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./time/timeline";
 import type { Overview } from "./types";
 
-const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", sql: "SQL" };
+const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", leaks: "Leaks", sql: "SQL" };
 const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "sql"];
 const NEED_SERVER: Tab[] = ["source", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
@@ -148,6 +149,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (selection.tab === "table") return <TablePanel heap={place.heap} />;
   if (selection.tab === "memory") return <MemoryPanel place={place} selection={selection} />;
   if (selection.tab === "details") return <HeapDetailsPanel overview={overview} place={place} selection={selection} />;
+  if (selection.tab === "leaks") return <LeaksPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "source") return <SourcePanel />;
   return <FlamePanel />;
 }

@@ -6,7 +6,7 @@ type Shortcuts = Record<string, () => void>;
 
 export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = [
   ["Everywhere", [
-    ["1 … 7", "Overview, flame graph, table, source, memory, heap details, SQL"],
+    ["1 … 8", "Overview, flame graph, table, source, memory, heap details, leaks, SQL"],
     ["[  ]", "Previous, next dump"],
     ["p", "The peak"],
     ["b", "Compare with the dump before, or no more"],

@@ -28,7 +28,7 @@ export interface Only {
   value: string; // as the server names it: TableRow.part, or "NAME@MODULE" of a function
 }
 
-export const TABS = ["overview", "flame", "table", "source", "memory", "details", "sql"] as const;
+export const TABS = ["overview", "flame", "table", "source", "memory", "details", "leaks", "sql"] as const;
 export type Tab = (typeof TABS)[number];
 
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;

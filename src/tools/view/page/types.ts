@@ -31,6 +31,7 @@ export interface Dump extends Record<ViewName, MaybeFigure> {
   why_incomplete: string; // "": it is complete
   interval_bytes: number | null;
   losses: NewLoss[] | null; // since the dump before; null: the file does not tell them by dump
+  cause?: string; // why it was taken, if nobody asked for it
   exact_bytes: number | null;
   exact_calls: number | null;
   rss_bytes: number | null; // of the process at the dump, without the profiler's; null: unknown
@@ -82,11 +83,24 @@ export interface Memory {
   swap: (number | null)[] | null;
 }
 
+/** How a process ended, as `heap_profile report --json` has it. */
+export interface ProcessEnd {
+  words: string;
+  oom_killer: boolean;
+  cgroup: string | null;
+  limit_bytes: number | null; // of its cgroup; what is null is unknown
+  used_bytes: number | null;
+  peak_bytes: number | null;
+  rss_bytes: number | null;
+}
+
 export interface Process {
   pid: number;
   parent_pid: number;
   name: string;
   command: string;
+  end?: ProcessEnd; // unless it ended well, or still runs
+  end_time?: number; // ns, as the times of dumps
   memory: Memory;
 }
 
@@ -152,6 +166,37 @@ export interface Table {
   rows: number;
   course?: number[]; // dumps
   row: TableRow[];
+}
+
+/** Whether what a row holds grows, turns over as in a cache, or stays. */
+export type Trend = "grows" | "turns_over" | "stays" | "unclear";
+
+/** A row of `heap_profile leaks`. */
+export interface LeakRow {
+  text: string; // function < callers
+  function: number; // the first of them
+  bytes: MaybeFigure; // by which it grew, if two dumps are compared
+  count: MaybeFigure;
+  beyond_chance?: boolean; // of a difference
+  types: { name: string; count: number }[];
+  line: string; // below the row: what was freed, and the ages of what is live; "": nothing is known
+  trend: Trend | null; // null: no ages are known
+}
+
+export interface Leaks {
+  why: string; // nothing is known, because; the other members are missing then
+  same_process: boolean;
+  exact: boolean;
+  bytes: MaybeFigure; // of the heap
+  count: MaybeFigure;
+  potential_leaks: number;
+  lacks_ms: number; // the profile is too short to tell a leak: it needs so long; 0: it is not
+  grown: number; // rows in all, before the search
+  shrunk: number;
+  shrunk_bytes: number;
+  row: LeakRow[];
+  rows: number; // that the search finds
+  rest_bytes: number; // of those that are found and not here
 }
 
 /** Figures by dump, in the view's unit. */

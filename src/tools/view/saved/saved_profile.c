@@ -358,6 +358,18 @@ static const struct member sample_members[] = {
 };
 static const struct structure sample_structure = STRUCTURE(struct profile_sample, sample_members);
 
+static const struct member times_members[] = {
+    M(saved_times, slice_ms, NUMBER64),
+    M(saved_times, oldest_ms, NUMBER64),
+    M(saved_times, first, NUMBER32),
+};
+static const struct structure times_structure = STRUCTURE(struct saved_times, times_members);
+static const struct member slice_members[] = {
+    M(saved_slice, bytes, DOUBLE),
+    M(saved_slice, samples, NUMBER32),
+};
+static const struct structure slice_structure = STRUCTURE(struct saved_slice, slice_members);
+
 /* Single values beside other structures. */
 static const struct member number_members[] = {{0, NUMBER32, NO_ARRAY, false}};
 static const struct structure number_structure = STRUCTURE(uint32_t, number_members);
@@ -382,6 +394,8 @@ static const struct nesting site_nesting =
     NESTING(profile_dump, sites, site_count, SIZE, &site_structure, false);
 static const struct nesting part_nesting =
     NESTING(saved_list, items, count, SIZE, &part_structure, false);
+static const struct nesting slice_nesting =
+    NESTING(saved_times, slices, slice_count, SIZE, &slice_structure, true);
 static const struct nesting sample_number_nesting =
     NESTING(saved_list, items, count, SIZE, &number_structure, true);
 
@@ -436,6 +450,8 @@ void saved_profile_carry(struct carrier *carrier, struct saved_profile *saved)
         saved->dumps = xcalloc(saved->dump_count + 1, sizeof(*saved->dumps));
     }
     carry_nested(carrier, &part_nesting, saved->parts, sizeof(*saved->parts), saved->sample_count);
+    carry_fixed(carrier, &times_structure, &saved->times, saved->sample_count);
+    carry_nested(carrier, &slice_nesting, saved->times, sizeof(*saved->times), saved->sample_count);
     carry_nested(carrier, &sample_number_nesting, saved->dumps, sizeof(*saved->dumps),
                  saved->dump_count);
 }
@@ -446,6 +462,9 @@ void saved_profile_free(struct saved_profile *saved)
         free(saved->dumps[i].items);
     free(saved->dumps);
     free(saved->parts);
+    for (size_t i = 0; i < saved->sample_count && saved->times != NULL; i++)
+        free(saved->times[i].slices);
+    free(saved->times);
     free(saved->known_of);
     free(saved->are_listed);
     free(saved->are_kept);

@@ -7,7 +7,18 @@
 #include "tools/view/model/kept.h"
 #include "tools/view/saved/carrier.h"
 
-#define SAVED_VERSION 1u
+#define SAVED_VERSION 2u
+
+/* When a sample's live memory was allocated, as struct profile_times has it. */
+struct saved_times {
+    uint64_t slice_ms, oldest_ms; /* slice_ms 0: unknown */
+    uint32_t first;
+    struct saved_slice {
+        double bytes;
+        uint32_t samples;
+    } * slices;
+    size_t slice_count;
+};
 
 /* A profile as the block has it: beside its own arrays, what these only point to. */
 struct saved_profile {
@@ -24,6 +35,7 @@ struct saved_profile {
     } * parts,  /* by sample; none if its only part has its figures */
         *dumps; /* by dump of all heaps: the numbers of its samples */
     size_t dump_count;
+    struct saved_times *times; /* by sample */
     /* By heap and by dump of all heaps: as in view_kept. */
     bool *are_listed, *are_kept;
     const char **sentences;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/live_times.h"
 #include "profile/profile_owner.h"
 #include "tools/view/saved/saved_profile.h"
 #include "tools/view/saved/saved_profiles.h"
@@ -65,7 +66,28 @@ static void check_profile(struct carrier *carrier, const struct saved_profile *s
     }
 }
 
-/* Point dumps to their samples, and samples to their parts. */
+/* Return when a sample's live memory was allocated; NULL: unknown. */
+static const struct profile_times *read_times(struct carrier *carrier,
+                                              const struct saved_times *saved)
+{
+    if (saved->slice_ms == 0)
+        return NULL;
+    if (saved->slice_count > TRACE_TIME_SLICES ||
+        saved->first > TRACE_TIME_SLICES - saved->slice_count) {
+        carrier_fail(carrier, "a time is in no slice");
+        return NULL;
+    }
+    struct profile_times *times =
+        carrier_keep(carrier, 1, sizeof(*times) + saved->slice_count * sizeof(times->slices[0]));
+    *times = (struct profile_times){saved->slice_ms, saved->oldest_ms, saved->first,
+                                    (uint32_t)saved->slice_count};
+    for (size_t i = 0; i < saved->slice_count; i++)
+        times->slices[i] =
+            (struct profile_time_slice){(float)saved->slices[i].bytes, saved->slices[i].samples};
+    return times;
+}
+
+/* Point dumps to their samples, and samples to their parts and times. */
 static void link_samples(struct carrier *carrier, const struct saved_profile *saved)
 {
     size_t at = 0;
@@ -74,6 +96,7 @@ static void link_samples(struct carrier *carrier, const struct saved_profile *sa
         sample->parts = saved->parts[i].count > 0 ? saved->parts[i].items
                         : sample->part_count == 1 ? &sample->single
                                                   : NULL;
+        sample->times = read_times(carrier, &saved->times[i]);
     }
     for (size_t i = 0; i < saved->profile->heap_count; i++) {
         struct profile_heap *heap = &saved->profile->heaps[i];

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/live_times.h"
 #include "profile/symbols/demangle.h"
 #include "tools/view/answers/answers.h"
 #include "tools/view/saved/saved_profile.h"
@@ -55,6 +56,22 @@ static void *copy_marked(const void *items, size_t bytes, const uint32_t *number
     return copy;
 }
 
+/* Take when a sample's live memory was allocated. */
+static struct saved_times times_of(const struct profile_sample *sample)
+{
+    const struct profile_times *times = sample->times;
+    if (times == NULL)
+        return (struct saved_times){0};
+    struct saved_times kept = {.slice_ms = times->slice_ms,
+                               .oldest_ms = times->oldest_ms,
+                               .first = times->first,
+                               .slices = xcalloc(times->count + 1, sizeof(*kept.slices)),
+                               .slice_count = times->count};
+    for (uint32_t i = 0; i < times->count; i++)
+        kept.slices[i] = (struct saved_slice){times->slices[i].bytes, times->slices[i].samples};
+    return kept;
+}
+
 /* Take the samples of the kept dumps of a heap, and the numbers of each dump's. */
 static void take_samples(struct saved_profile *saved, struct kept_samples *samples,
                          const struct profile_heap *heap, const bool *are_kept,
@@ -74,10 +91,12 @@ static void take_samples(struct saved_profile *saved, struct kept_samples *sampl
     saved->samples =
         xreallocarray(saved->samples, saved->sample_count + 1, sizeof(*saved->samples));
     saved->parts = xreallocarray(saved->parts, saved->sample_count + 1, sizeof(*saved->parts));
+    saved->times = xreallocarray(saved->times, saved->sample_count + 1, sizeof(*saved->times));
     for (size_t i = 0; i < samples->count; i++) {
         const struct profile_sample *sample = samples->items[i];
         bool is_single = sample->part_count == 1 && sample->parts == &sample->single;
         saved->samples[before + i] = *sample;
+        saved->times[before + i] = times_of(sample);
         saved->parts[before + i] =
             (struct saved_list){(void *)sample->parts, is_single ? 0 : sample->part_count};
     }

@@ -147,6 +147,7 @@ static const struct page pages[] = {
     {"api/details", "GET", "application/json", answer_details, NULL, NULL},
     {"api/export", "GET", "application/octet-stream", answer_export, NULL, NULL},
     {"api/functions", "GET", "application/json", answer_functions, NULL, NULL},
+    {"api/leaks", "GET", "application/json", answer_leaks, NULL, NULL},
     {"api/memory", "GET", "application/json", answer_memory, NULL, NULL},
     {"api/overview", "GET", "application/json", answer_overview, NULL, NULL},
     {"api/perfetto", "POST", "application/json", NULL, answer_perfetto, NULL},

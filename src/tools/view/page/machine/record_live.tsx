@@ -74,7 +74,7 @@ function Processes({ session, courses }: { session: Session; courses: Courses })
       <table class="plain record-processes">
         <thead>
           <tr>
-            <th>Process</th><th class="number">Live</th><th /><th class="number">Samples</th><th class="number">a second</th><th class="number">Lost</th>
+            <th>Process</th><th class="number">Live</th><th><span class="sr-only">Live over time</span></th><th class="number">Samples</th><th class="number">a second</th><th class="number">Lost</th>
             <th class="number" title="Part of the ring that waited when it was last read, and the most ever">Ring</th><th class="number">Interval</th>
           </tr>
         </thead>
