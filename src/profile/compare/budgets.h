@@ -81,6 +81,8 @@ int budgets_add(struct budgets *budgets, const char *name, const char *value, un
 int budgets_suppress(struct budgets *budgets, const char *text, unsigned line, struct error *error);
 /* Read a file of lines "name = value", "suppress: leak:PATTERN # reason" and "# comment". */
 int budgets_read(struct budgets *budgets, const char *path, struct error *error);
+/* Read such a file as it is, with a zero byte behind it; malloc'd. */
+int budgets_read_file(const char *path, char **text, size_t *length, struct error *error);
 /* Like budgets_read(), from a buffer. */
 int budgets_read_text(struct budgets *budgets, const char *text, size_t length,
                       struct error *error);

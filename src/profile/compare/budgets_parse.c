@@ -8,14 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "util/array.h"
-#include "util/regular_file.h"
 #include "util/units.h"
-
-/* A larger file is not a budget file. */
-#define FILE_BYTES_MAX (4u << 20)
 
 const char *const budget_names[BUDGET_KINDS] = {
     [BUDGET_PEAK] = "max-peak",
@@ -211,36 +206,6 @@ int budgets_read_text(struct budgets *budgets, const char *text, size_t length, 
         free(copy);
         text += width + 1;
     }
-    return code;
-}
-
-int budgets_read(struct budgets *budgets, const char *path, struct error *error)
-{
-    int fd = regular_file_open_named(path);
-    if (fd < 0)
-        return error_set(error, fd, "cannot read %s: %s", path, strerror(-fd));
-    FILE *file = fdopen(fd, "r");
-    char *text = file != NULL ? malloc(FILE_BYTES_MAX + 1) : NULL;
-    struct error inner = {0};
-    int code = 0;
-    if (file == NULL) {
-        close(fd);
-        return error_set(error, -ENOMEM, "no memory to read %s", path);
-    }
-    errno = 0;
-    size_t length = text != NULL ? fread(text, 1, FILE_BYTES_MAX + 1, file) : 0;
-    if (text == NULL)
-        code = error_set(&inner, -ENOMEM, "no memory");
-    else if (ferror(file))
-        code = error_set(&inner, -EIO, "%s", strerror(errno != 0 ? errno : EIO));
-    else if (length > FILE_BYTES_MAX)
-        code = error_set(&inner, -EFBIG, "more than 4 MB: this is not a file of budgets");
-    else
-        code = budgets_read_text(budgets, text, length, &inner);
-    if (code < 0)
-        error_set(error, code, "%s: %s", path, inner.message);
-    free(text);
-    fclose(file);
     return code;
 }
 

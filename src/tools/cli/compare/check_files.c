@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cli/compare/check_report.h"
+#include "tools/print/check_report.h"
 #include "util/terminal_text.h"
 #include "util/utf8.h"
 #include "util/xmalloc.h"

@@ -4,7 +4,7 @@
 #ifndef HEAPPROFD_TOOLS_CLI_COMPARE_CHECK_OUTPUTS_H
 #define HEAPPROFD_TOOLS_CLI_COMPARE_CHECK_OUTPUTS_H
 
-#include "tools/cli/compare/check_report.h"
+#include "tools/print/check_report.h"
 
 int check_write_junit(const struct check_page *page, const char *path);
 /* Append the summary to the file: several steps of a job may share it. */

@@ -9,13 +9,14 @@
 #include "profile/compare/baseline_file.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/compare/check_outputs.h"
-#include "tools/cli/compare/check_report.h"
 #include "tools/cli/compare/compare_source.h"
 #include "tools/cli/options/heap_options.h"
 #include "tools/cli/options/options.h"
 #include "tools/cli/record/host_command.h"
+#include "tools/print/check_report.h"
 #include "tools/print/format.h"
 #include "tools/print/progress.h"
+#include "tools/print/stack_format.h"
 #include "tools/print/wait_notice.h"
 #include "util/regular_file.h"
 #include "util/xmalloc.h"
@@ -271,10 +272,11 @@ static int exit_code_of(const struct request *request, const struct budget_repor
     return undecided && request->undecided == UNDECIDED_REPORTED ? EXIT_UNDECIDABLE : EXIT_HOLDS;
 }
 
-static int check_print(const struct request *request, const struct check_page *page)
+static int check_print(const struct request *request, struct check_page *page)
 {
     /* The command owns standard output; scripts that ask for JSON expect it there. */
     FILE *out = request->command != NULL && !request->json ? stderr : stdout;
+    page->columns = stack_format_columns(out);
     if (request->json)
         check_report_json(page, out);
     else if (request->budgets.count > 0)

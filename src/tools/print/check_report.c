@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the results of budgets as text and as JSON. JUnit and GitHub formats are in
  * check_files.c. */
-#include "tools/cli/compare/check_report.h"
+#include "tools/print/check_report.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -158,7 +158,7 @@ static void print_result(const struct check_page *page, const struct budget_resu
         if (result->culprits[i] == PROFILE_NONE)
             break;
         fprintf(out, "%*s ", STATE_WIDTH, "");
-        check_print_culprit(page, result, i, stack_format_columns(out), out);
+        check_print_culprit(page, result, i, page->columns, out);
     }
 }
 
@@ -226,6 +226,7 @@ static void print_json_result(const struct check_page *page, const struct budget
                               struct json_writer *json)
 {
     const struct budget *budget = result->budget;
+    char finding[1024];
     json_line(json);
     json_object(json, NULL);
     json_string(json, "budget", budget_names[budget->kind]);
@@ -239,6 +240,8 @@ static void print_json_result(const struct check_page *page, const struct budget
     json_number(json, "high95", result->unknown ? (double)NAN : result->high);
     json_bool(json, "exact", result->exact);
     json_string(json, "reason", result->reason);
+    check_finding(result, finding, sizeof(finding));
+    json_string(json, "finding", finding);
     if (result->deciding_interval_bytes > 0)
         json_unsigned(json, "deciding_interval_bytes", result->deciding_interval_bytes);
     if (budget_is_growth(budget->kind)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the results of budgets for people, scripts and CI systems. */
-#ifndef HEAPPROFD_TOOLS_CLI_COMPARE_CHECK_REPORT_H
-#define HEAPPROFD_TOOLS_CLI_COMPARE_CHECK_REPORT_H
+#ifndef HEAPPROFD_TOOLS_PRINT_CHECK_REPORT_H
+#define HEAPPROFD_TOOLS_PRINT_CHECK_REPORT_H
 
 #include <stdio.h>
 
@@ -15,6 +15,7 @@ struct check_page {
     const char *budgets_path; /* NULL: no budget file */
     bool undecided_passes;
     struct folding folding;
+    size_t columns; /* of a line of text; 0: unlimited */
 };
 
 void check_report_text(const struct check_page *page, FILE *out);
