@@ -20,7 +20,7 @@ interface Violation {
 const SIZES = [[360, 640], [1280, 720], [3840, 2160]] as const;
 const PANELS = [
   "tab=overview", "tab=overview&base=0", "tab=flame", "tab=flame&base=0&isRetained=true&over=holder", "tab=flame&direction=sandwich&function=0", "tab=table", "tab=table&by=size&over=module&filter=focus:P",
-  "tab=source&function=0", "tab=memory", "tab=memory&base=0", "tab=details", "tab=leaks", "tab=leaks&base=0", "tab=sql", "page=home", "page=record", "page=processes",
+  "tab=source&function=0", "tab=memory", "tab=memory&base=0", "tab=details", "tab=leaks", "tab=leaks&base=0", "tab=budgets&budgets=max-live=1k", "tab=sql", "page=home", "page=record", "page=processes",
 ];
 
 /** Run axe in the page. A theme changes colours only: of the second one, contrast is looked at. */

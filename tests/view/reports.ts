@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the terminal says in the browser: the rows of `heap_profile leaks`, of the same files.
+// What the terminal says in the browser: the rows of `heap_profile leaks`, the deaths of `oom`, the verdicts of
+// `check`, and the processes of a build, of the same files.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
+import { bytesInWords, figureInWords, signedInWords, timeInWords } from "page/words";
 
 interface Row {
   bytes: string;
@@ -15,8 +17,23 @@ interface Leaks {
   rows: Row[];
 }
 
+interface Check {
+  holds: number;
+  fails: number;
+  results: { budget: string; text: string; state: string; finding: string; stacks: { stack: string }[] }[];
+}
+interface Estimate {
+  estimate: number;
+  low95: number;
+  high95: number;
+}
+
 export interface ReportsExpected {
   url: string;
+  death: { end: { words: string }; heaps: { held: { space: Estimate }; grown: { space: Estimate; seconds: number } }[] };
+  check: Check;
+  grown: Check;
+  built: { name: string; pid: number; total: { space: Estimate } }[];
   leaks: Leaks;
   growth: Leaks;
 }
@@ -75,6 +92,74 @@ export function testReports({ page, open, shows, until, complaints }: Tools, exp
     await shows(".leaks-table", "turns over");
     await page().locator(".leaks-table button").click();
     await until("its callers and callees are there", async () => (await page().locator(".flame-scroll canvas").count()) === 2);
+    assert.deepEqual(complaints, []);
+  });
+
+  test("how a process ended is what oom says, and leads to what it held and what grew", async () => {
+    const { end, heaps: [heap] } = expected.death;
+    await open("tab=overview&heap=1.0", expected.url);
+    await shows(".ended", end.words[0]!.toUpperCase() + end.words.slice(1));
+    await shows(".ended", `What had grown since the dump before, ${timeInWords(heap!.grown.seconds)} earlier`);
+    await page().getByRole("button", { name: "What it held at its last dump" }).click();
+    const { estimate, low95, high95 } = heap!.held.space;
+    await shows(".leaks-body", figureInWords({ value: estimate, low: low95, high: high95 }, false));
+    await page().getByRole("tab", { name: "Overview" }).click();
+    await page().getByRole("button", { name: "What had grown" }).click();
+    await shows(".leaks-body", `in all ${signedInWords(heap!.grown.space.estimate, false)}`);
+  });
+
+  test("budgets are judged as check judges them, from the command line, as they are written, and beyond another profile", async () => {
+    const verdicts = async ({ results }: Check) => {
+      await until("all verdicts are there", async () => (await page().locator(".budgets-table tbody tr").count()) === results.length);
+      for (const { budget, text, state, finding, stacks } of results) {
+        const row = page().locator(".budgets-table tbody tr", { hasText: budget }).filter({ hasText: text });
+        const words = (await row.innerText()).replace(/\s+/g, " ");
+        assert(words.includes(state) && words.includes(finding), `${words.slice(0, 500)}: check prints ${state}: ${finding}`);
+        assert.equal(await row.locator(".budget-stack").count(), stacks.length);
+      }
+    };
+    await open("tab=budgets&heap=0.0", expected.url);
+    await shows(".budgets p", `${expected.check.holds} of ${expected.check.results.length} budgets hold`);
+    assert(expected.check.fails === 2 && expected.check.holds === 1);
+    await verdicts(expected.check);
+    await shows(".budgets .notes", "leak:no_such_<b>function (<script>alert(3)</script>)");
+    const slider = await page().locator(".timeline-plot").getAttribute("aria-valuetext");
+    assert.match(slider!, /max-peak 1G: holds.*max-live 1M: fails/);
+    await page().getByLabel("Budgets, one a line").fill("max-growth = 5%");
+    await page().getByRole("button", { name: "Judge" }).click();
+    await shows(".budgets", "Growth is not judged: compare with another profile.");
+    await open(`tab=budgets&heap=0.0&base=1.0.0&budgets=${encodeURIComponent("max-growth = 5%")}`, expected.url);
+    await shows(".budgets", "Growth is judged against killed.");
+    await verdicts(expected.grown);
+    await page().getByLabel("Budgets, one a line").fill("max-peak = much");
+    await page().getByRole("button", { name: "Judge" }).click();
+    await shows(".budgets .bad", "line 1");
+    await page().getByLabel("Budgets, one a line").fill("#".repeat(9000));
+    await until("too many cannot be judged", async () => page().getByRole("button", { name: "Judge" }).isDisabled());
+    assert.deepEqual(complaints, []);
+  });
+
+  test("the processes of a build are told apart, and summed up side by side", async () => {
+    const compilers = expected.built.filter(({ name }) => name.startsWith("python"));
+    assert.equal(compilers.length, 2);
+    await open("tab=overview&heap=2.0", expected.url);
+    const rows = page().locator(".profile", { hasText: "build" }).locator(".heaps");
+    for (const { pid, total } of compilers) {
+      const row = (await rows.locator("tbody tr", { hasText: `(${pid})` }).innerText()).replace(/\s+/g, " ");
+      assert.match(row, new RegExp(`\\(${pid}\\) (2000|3000) …y+.*…y*(2000|3000)'`), row);
+      assert(row.includes(bytesInWords(total.space.estimate)), `${row}: the report has ${bytesInWords(total.space.estimate)}`);
+    }
+    const sum = expected.built.reduce((all, { total }) => all + total.space.estimate, 0);
+    await until("the sum is there", async () => (await rows.locator("tfoot").innerText()).includes(bytesInWords(sum)));
+    await page().getByRole("button", { name: `${expected.built.length} processes together` }).click();
+    await until("it is grouped by process", async () => page().url().includes("group=process") && (await page().locator("section.flame[aria-busy=true]").count()) === 0);
+    await page().mouse.move(1, 1);
+    await page().locator(".flame-scroll canvas").focus();
+    await page().keyboard.press("Escape");
+    await shows(".details dd", bytesInWords(sum));
+    await shows(".flame .tools", "Each process at its last dump");
+    await page().keyboard.press("ArrowDown");
+    await shows(".details h2", "process python3");
     assert.deepEqual(complaints, []);
   });
 }

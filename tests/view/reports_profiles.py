@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page must say as the terminal does (reports.ts): recordings, and what heap_profile prints of them."""
 
+import json
 import os
 import re
 import subprocess
@@ -50,10 +51,53 @@ def rows_of(harness, *profiles):
     return {"found": re.search(r"\d+ potential leaks? found", printed).group(), "rows": rows}
 
 
+# Grows, and is killed.
+KILLED = """
+import os, signal, time
+kept = []
+for step in range(5):
+    kept.append([bytearray(20000) for _ in range(30)])
+    time.sleep(0.15)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+COMPILER = "import os, sys; kept = [bytearray(1000) for _ in range(int(sys.argv[2]))]; os._exit(0)"
+HOSTILE_ARGUMENT = "<img src=x onerror=alert(2)>" + "y" * 2000
+
+BUDGETS = """# of reports.ts
+max-peak = 1G
+max-live = 1M
+max-leak = <img*=64k
+suppress: leak:no_such_<b>function # <script>alert(3)</script>
+"""
+
+
+def build(harness, work):
+    """Record a build: two processes of one name, and the shell that started them."""
+    recording = os.path.join(work, "build")
+    script = 'for part in 2000 3000; do /usr/bin/python3 -c "$1" -O2 $part "$2$part" & done; wait'
+    command = ["/bin/sh", "-c", script, "sh", COMPILER, HOSTILE_ARGUMENT]
+    subprocess.run([harness.TOOL, "host", "-q", "-i", "1024", "--follow-children", "--heaps", "libc.malloc", "-o", recording, "--", *command],
+                   check=True, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT)
+    return recording
+
+
 def expect(harness, work):
-    """Return the profiles to serve, and what reports.ts expects of them."""
-    recording = leaking(harness, work)
-    return [recording], {
+    """Return the arguments of `view`, and what reports.ts expects of the profiles."""
+    recording, killed, built = leaking(harness, work), os.path.join(work, "killed"), build(harness, work)
+    subprocess.run([harness.TOOL, "host", "-q", "-c", "200", "-i", "4096", "--heaps", "libc.malloc", "-o", killed, "--", "/usr/bin/python3", "-c", KILLED],
+                   check=False, stdin=subprocess.DEVNULL, timeout=harness.TIMEOUT)
+    budgets = os.path.join(work, "heap.budgets")
+    with open(budgets, "w", encoding="utf-8") as out:
+        out.write(BUDGETS)
+
+    def ask(*arguments):
+        return json.loads(subprocess.run([harness.TOOL, *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=harness.TIMEOUT).stdout)
+
+    return ["--budgets", budgets, recording, killed, built], {
+        "death": ask("oom", "--all", "--json", "--top", "0", killed)["deaths"][0],
+        "check": ask("check", "--json", "--budgets", budgets, recording),
+        "grown": ask("check", "--json", "--max-growth", "5%", "--baseline", killed, recording),
+        "built": ask("report", "--json", built)["heaps"],
         "leaks": rows_of(harness, recording),
         "growth": rows_of(harness, f"{recording}@1", f"{recording}@3"),
     }

@@ -160,6 +160,8 @@ for (const name of names)
       for (const dump of ["", "&dump=0"])
         for (const question of ["summary", "memory", "allocators", "leaks"]) await ask(of, `api/${question}?heap=${heap.id}${dump}`);
     }
+    for (const budgets of ["max-peak=1k\nmax-live=100M\nmax-leak=*a*=1\nmax-temporary=1%\nmax-growth=1%\nsuppress: leak:b* # c", "nonsense"])
+      for (const base of overview.profiles.keys()) await ask(of, `api/budgets?profile=0&base=${base}&budgets=${encodeURIComponent(budgets)}`);
     for (const question of ["functions?numbering=&function=0", "functions?numbering=1-abc"]) await ask(of, `api/${question}`);
   });
 

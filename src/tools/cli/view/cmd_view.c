@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "profile/compare/budgets.h"
 #include "profile/rollup.h"
 #include "tools/cli/cmd.h"
 #include "tools/cli/compare/compare_source.h"
@@ -231,6 +232,10 @@ static const char help[] =
     "  --native        show the interpreter's frames beside the language's functions; the page "
     "has\n"
     "                  a switch for them, too\n"
+    "  --budgets FILE  show limits of `heap_profile check --budgets` as lines in the timeline, "
+    "with "
+    "its\n"
+    "                  verdicts\n"
     "  --save FILE     write a page with its data inside, for any browser, and serve nothing\n"
     "                  (without DIR or FILE: the latest profile)\n" PERFETTO_UI_HELP "\n"
     "Examples:\n"
@@ -243,7 +248,7 @@ static const char help[] =
 struct request {
     struct view_server_options server;
     uint64_t port;
-    const char *save;
+    const char *save, *budgets;
     bool native;
     struct perfetto_ui_request perfetto;
     struct asked_dumps asked;
@@ -254,6 +259,7 @@ static const struct option_entry options[] = {
     OPTION_ENTRY("listen", 0, OPTION_TEXT, struct request, server.socket_path),
     OPTION_ENTRY("no-browser", 0, OPTION_SET, struct request, perfetto.no_browser),
     OPTION_ENTRY("native", 0, OPTION_SET, struct request, native),
+    OPTION_ENTRY("budgets", 0, OPTION_TEXT, struct request, budgets),
     OPTION_ENTRY("save", 0, OPTION_TEXT, struct request, save),
     PERFETTO_UI_OPTIONS(struct request, perfetto),
     OPTIONS_END,
@@ -364,6 +370,23 @@ static int add_profiles(struct request *request, struct watched *watched, char *
     return code;
 }
 
+/* Read the file of budgets, which the page judges anew when its profiles change. */
+static int read_budgets(const char *path, struct watched *watched, struct error *error)
+{
+    struct budgets budgets = {0};
+    size_t length;
+    if (path == NULL)
+        return 0;
+    int code = budgets_read(&budgets, path, error);
+    if (code == 0)
+        code = budgets_read_file(path, &watched->budgets, &length, error);
+    if (code == 0 && length > VIEW_BUDGETS_BYTES_MAX)
+        code = error_set(error, -EFBIG, "%s: the page takes at most %u bytes of budgets", path,
+                         VIEW_BUDGETS_BYTES_MAX);
+    budgets_clear(&budgets);
+    return code;
+}
+
 /* Return -1 to continue, else VERB_USAGE after a message. */
 static int view_complain(const struct request *request, int argument_count)
 {
@@ -399,7 +422,9 @@ int cmd_view(int argc, char **argv)
         return perfetto_ui_serve(&request.perfetto, argv[optind]);
     request.server.port = (uint16_t)request.port;
     struct watched watched = {.native = request.native};
-    code = add_profiles(&request, &watched, argv + optind, &error);
+    code = read_budgets(request.budgets, &watched, &error);
+    if (code == 0)
+        code = add_profiles(&request, &watched, argv + optind, &error);
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&watched, true, &error);
     code = profiles == NULL ? error.code : asked_dumps_choose(&request.asked, profiles, &error);
     if (profiles != NULL && (code < 0 || request.save != NULL)) {

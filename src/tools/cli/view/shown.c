@@ -9,6 +9,7 @@
 #include "tools/cli/files/output_directory.h"
 #include "util/clock.h"
 #include "util/regular_file.h"
+#include "util/xmalloc.h"
 
 void shown_begin(struct shown *shown, struct watched *watched)
 {
@@ -87,6 +88,8 @@ int shown_open(struct shown *shown, const char *const *paths, size_t count, bool
     struct watched next = {0};
     pthread_mutex_lock(&shown->lock);
     next.native = native != NULL ? *native : shown->watched.native;
+    if (shown->watched.budgets != NULL)
+        next.budgets = xstrdup(shown->watched.budgets);
     int code = shown_fill(&next, adds ? &shown->watched : &nothing, paths, count, error);
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&next, false, error);
     if (profiles != NULL) {

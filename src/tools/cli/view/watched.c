@@ -41,6 +41,7 @@ void watched_clear(struct watched *watched)
 {
     for (size_t i = 0; i < watched->count; i++)
         free(watched->paths[i]);
+    free(watched->budgets);
     *watched = (struct watched){0};
 }
 
@@ -83,6 +84,7 @@ struct view_profiles *watched_read(struct watched *watched, bool shows_progress,
     uint64_t begin = clock_read_ns(CLOCK_MONOTONIC);
     int code = 0;
     profiles->native = watched->native;
+    profiles->budgets = watched->budgets == NULL ? NULL : xstrdup(watched->budgets);
     for (size_t i = 0; i < watched->count && code == 0; i++)
         code = add(watched, i, profiles, shows_progress, error);
     if (code == 0)

@@ -14,7 +14,8 @@
 struct watched {
     char *paths[VIEW_PROFILES_MAX]; /* DIR or FILE; owned. NULL: the latest profile */
     size_t count;
-    bool native; /* with the interpreters' own frames */
+    bool native;   /* with the interpreters' own frames */
+    char *budgets; /* the text of a file of budgets; owned. NULL: none */
     struct watched_file {
         dev_t device;
         ino_t inode;

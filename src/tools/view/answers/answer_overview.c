@@ -11,6 +11,7 @@
 #include "tools/print/report_end.h"
 #include "tools/view/answers/answers.h"
 #include "tools/view/answers/readings.h"
+#include "tools/view/model/apart.h"
 #include "tools/view/model/limits.h"
 #include "util/base_name.h"
 #include "util/json_writer.h"
@@ -247,6 +248,7 @@ static void write_end(struct json_writer *json, const struct profile_process *pr
 static void write_processes(struct json_writer *json, const struct profile *profile)
 {
     struct view_snapshots snapshots;
+    char **apart = view_apart_make(profile);
     view_snapshots_gather(&snapshots, profile);
     json_array(json, "processes");
     for (size_t i = 0; i < profile->process_count; i++) {
@@ -257,12 +259,15 @@ static void write_processes(struct json_writer *json, const struct profile *prof
         json_signed(json, "parent_pid", process->parent_pid);
         json_string(json, "name", process->name);
         json_string(json, "command", process->command);
+        if (*apart[i] != '\0')
+            json_string(json, "apart", apart[i]);
         write_end(json, process);
         view_readings_write(json, profile, i, &snapshots, most_readings(profile));
         json_end_object(json);
     }
     json_end_array(json);
     view_snapshots_free(&snapshots);
+    view_apart_free(apart, profile);
 }
 
 static void write_unprofiled(struct json_writer *json, const struct profile *profile)
@@ -438,6 +443,7 @@ int answer_overview(struct view_profiles *profiles, const struct view_parameters
         json_bool(&json, "native", profiles->native);
     else
         json_null(&json, "native");
+    json_string(&json, "budgets", profiles->budgets);
     write_opening(&json, &opening);
     json_end_object(&json);
     return 0;

@@ -28,6 +28,8 @@ answer_function answer_export;
 answer_function answer_functions;
 /* What holds memory, or has grown, and whether it may be a leak, as JSON. */
 answer_function answer_leaks;
+/* The verdicts of `heap_profile check` on a profile, as JSON. */
+answer_function answer_budgets;
 /* The parts of a process's memory over time and at a dump, as JSON. */
 answer_function answer_memory;
 /* All profiles, processes, heaps and dumps with their figures, as JSON. */

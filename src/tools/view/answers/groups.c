@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tools/view/answers/table.h"
+#include "tools/view/model/apart.h"
 #include "tools/view/model/kept.h"
 #include "util/xmalloc.h"
 
@@ -250,6 +251,105 @@ static int add_heap(struct maker *maker, const struct profile_heap *heap, struct
     return is_unknown ? 0 : add_stacks(maker, group, &chosen, error);
 }
 
+/* --- processes --- */
+
+/* The last dump of a process's heap. */
+struct process_heap {
+    struct export_dump last;
+    double rank;
+};
+
+/* Compare for qsort: those that have most first. */
+static int compare_processes(const void *left_pointer, const void *right_pointer)
+{
+    const struct process_heap *left = left_pointer, *right = right_pointer;
+    if (left->rank != right->rank)
+        return left->rank > right->rank ? -1 : 1;
+    return (left->last.heap > right->last.heap) - (left->last.heap < right->last.heap);
+}
+
+/* List the heaps of the selected one's name whose figures are known. Return their number. */
+static size_t list_processes(const struct maker *maker, struct process_heap *heaps)
+{
+    const struct view_selection *selection = maker->selection;
+    const struct profile *profile = selection->at.of->profile;
+    size_t count = 0;
+    for (size_t i = 0; i < profile->heap_count; i++) {
+        const struct profile_heap *heap = &profile->heaps[i];
+        size_t last = view_kept_last(maker->profiles, heap);
+        if (heap->unseen || export_view_is_unknown(heap, selection->view) ||
+            last >= heap->dump_count || strcmp(heap->name, selection->at.dump.heap->name) != 0)
+            continue;
+        const struct profile_estimate sum = estimate_of_dump(&heap->dumps[last], selection->view);
+        heaps[count++] =
+            (struct process_heap){{heap, &heap->dumps[last]}, estimate_rank(&sum, selection->view)};
+    }
+    if (count > 1)
+        qsort(heaps, count, sizeof(*heaps), compare_processes);
+    return count;
+}
+
+static int add_process(struct maker *maker, const struct process_heap *heap, const char *apart,
+                       struct error *error)
+{
+    const struct profile *profile = maker->selection->at.of->profile;
+    const struct profile_process *process = &profile->processes[heap->last.heap->process];
+    struct view_selection chosen = *maker->selection;
+    chosen.at.dump = heap->last;
+    char *name = xasprintf("process %s (%" PRId32 ")%s%s", process->name,
+                           profile_shown_pid(process), *apart != '\0' ? " " : "", apart);
+    return add_stacks(maker, add_group(maker, name, NULL), &chosen, error);
+}
+
+/* Add what further processes have as one group without stacks. */
+static int add_processes(struct maker *maker, const struct process_heap *heaps, size_t count,
+                         struct error *error)
+{
+    uint32_t group = add_group(maker, xasprintf("%zu more processes", count), NULL);
+    struct flame_sum sum = {.width = 0};
+    int code = 0;
+    for (size_t i = 0; i < count && code == 0; i++) {
+        struct view_selection some = *maker->selection;
+        struct view_leaves leaves = {0};
+        some.at.dump = heaps[i].last;
+        code = some.only.count == 0 ? 0 : view_selection_remake(&some, maker->profiles, error);
+        if (code == 0) {
+            view_leaves_make(&leaves, maker->profiles, &some);
+            flame_sum_add(&sum, &leaves.total);
+            join_leaves(maker->leaves, &leaves, maker->known_heaps++ == 0);
+        }
+        view_leaves_free(&leaves);
+        if (some.only.count > 0)
+            view_selection_unrestrict(&some);
+    }
+    add_leaf(maker, group, &sum);
+    return code;
+}
+
+static int group_processes(struct maker *maker, struct error *error)
+{
+    const struct view_selection *selection = maker->selection;
+    const struct profile *profile = selection->at.of->profile;
+    if (view_selection_is_retained(selection) || view_selection_is_difference(selection))
+        return error_set(error, -EINVAL,
+                         "processes are grouped at their last dumps: compare with nothing");
+    struct process_heap *heaps = xcalloc(profile->heap_count + 1, sizeof(*heaps));
+    char **apart = view_apart_make(profile);
+    size_t count = list_processes(maker, heaps);
+    size_t shown = count <= VIEW_GROUPS_MAX ? count : VIEW_GROUPS_MAX - 1;
+    int code = 0;
+    for (size_t i = 0; i < shown && code == 0; i++)
+        code = add_process(maker, &heaps[i], apart[heaps[i].last.heap->process], error);
+    if (code == 0 && shown < count)
+        code = add_processes(maker, &heaps[shown], count - shown, error);
+    maker->leaves->unknown = maker->known_heaps == 0;
+    view_apart_free(apart, profile);
+    free(heaps);
+    return code;
+}
+
+/* --- heaps of one process --- */
+
 static int group_heaps(struct maker *maker, struct error *error)
 {
     const struct view_selection *selection = maker->selection;
@@ -287,11 +387,14 @@ int view_groups_make(struct view_groups *groups, struct view_leaves *leaves,
     int code;
     if (strcmp(by, "heap") == 0)
         code = group_heaps(&maker, error);
+    else if (strcmp(by, "process") == 0)
+        code = group_processes(&maker, error);
     else if (dimension >= VIEW_THREAD && dimension <= VIEW_CONTEXT)
         code = group_parts(&maker, dimension, error);
     else
-        return error_set(error, -EINVAL,
-                         "group=%.40s: a graph is grouped by thread, type, context or heap", by);
+        return error_set(
+            error, -EINVAL,
+            "group=%.40s: a graph is grouped by thread, type, context, heap or process", by);
     if (code == 0)
         stack_tree_link(&groups->tree);
     return code;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stacks of a selection below a row of groups: its threads, types or contexts, or all heaps of
- * the process. Groups are numbered after the functions, and are the outermost nodes of the tree.
+ * The stacks of a selection below a row of groups: its threads, types or contexts, all heaps of the
+ * process, or the heap of this name of all processes. Groups are numbered after the functions, and
+ * are the outermost nodes of the tree.
  *
- * Other heaps have other dumps: each has the one that is nearest in time.
+ * Other heaps have other dumps: each heap of the process has the one that is nearest in time, and
+ * each process its last.
  */
 #ifndef HEAPPROFD_VIEW_GROUPS_H
 #define HEAPPROFD_VIEW_GROUPS_H
@@ -21,7 +23,7 @@ struct view_groups {
         char *note; /* which dump a heap has; "" */
     } * items;
     size_t count;
-    const char *by; /* NULL: no groups; else "thread", "type", "context" or "heap" */
+    const char *by; /* NULL: no groups; else "thread", "type", "context", "heap" or "process" */
 };
 
 /* Group a selection, and make its leaves at the nodes of groups->tree. Return 0, or -EINVAL

@@ -79,12 +79,19 @@ static const struct {
     const char *name;
     answer_function *answer;
 } questions[] = {
-    {"api/allocators", answer_allocators}, {"api/course", answer_course},
-    {"api/details", answer_details},       {"api/export", engine_export},
-    {"api/functions", answer_functions},   {"api/leaks", answer_leaks},
-    {"api/memory", answer_memory},         {"api/overview", answer_overview},
-    {"api/range", answer_range},           {"api/summary", engine_summary},
-    {"api/table", answer_table},           {"api/tree", answer_flame},
+    {"api/allocators", answer_allocators},
+    {"api/budgets", answer_budgets},
+    {"api/course", answer_course},
+    {"api/details", answer_details},
+    {"api/export", engine_export},
+    {"api/functions", answer_functions},
+    {"api/leaks", answer_leaks},
+    {"api/memory", answer_memory},
+    {"api/overview", answer_overview},
+    {"api/range", answer_range},
+    {"api/summary", engine_summary},
+    {"api/table", answer_table},
+    {"api/tree", answer_flame},
 };
 
 /* --- calls of the page --- */

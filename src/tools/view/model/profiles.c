@@ -64,6 +64,7 @@ void view_profiles_free(struct view_profiles *profiles)
         folding_clear(&item->folding);
         profile_free(item->profile);
     }
+    free(profiles->budgets);
     filtered_clear(&profiles->filtered);
     functions_free(&profiles->functions);
     stack_tree_free(&profiles->tree);

@@ -9,6 +9,7 @@
 #include "tools/view/model/stack_tree.h"
 
 #define VIEW_PROFILES_MAX 16u
+#define VIEW_BUDGETS_BYTES_MAX 8192u /* the page has them in its address, too */
 
 struct view_profile {
     char *path;
@@ -36,6 +37,7 @@ struct view_profiles {
     struct stack_tree tree;
     struct stack_index index; /* while profiles are added */
     struct view_filtered filtered;
+    char *budgets; /* the text of a file of budgets; NULL: none was given */
     /* Of a page that is a file: what it has, and what it opens on. NULL: everything is here. */
     const struct view_kept *kept;
     const struct view_opening *opening;

@@ -5,6 +5,7 @@
 import { useEffect, useErrorBoundary, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { Bar, Filters } from "./bar/bar";
+import { BudgetsPanel } from "./budgets";
 import { Export } from "./bar/export";
 import { FlamePanel } from "./flame/panel";
 import { HeapDetailsPanel } from "./details/panel";
@@ -28,8 +29,8 @@ import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./time/timeline";
 import type { Overview } from "./types";
 
-const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", leaks: "Leaks", sql: "SQL" };
-const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "sql"];
+const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", leaks: "Leaks", budgets: "Budgets", sql: "SQL" };
+const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "budgets", "sql"];
 const NEED_SERVER: Tab[] = ["source", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
 
@@ -150,6 +151,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (selection.tab === "memory") return <MemoryPanel place={place} selection={selection} />;
   if (selection.tab === "details") return <HeapDetailsPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "leaks") return <LeaksPanel overview={overview} place={place} selection={selection} />;
+  if (selection.tab === "budgets") return <BudgetsPanel key={`${overview.budgets} ${selection.budgets}`} overview={overview} place={place} selection={selection} />;
   if (selection.tab === "source") return <SourcePanel />;
   return <FlamePanel />;
 }
@@ -202,7 +204,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
           {overview && place && place.heap.unseen === "" && place.heap.dumps.length > 0 && <Export overview={overview} place={place} selection={selection} />}
         </span>
       </header>
-      {hasTimeline && place && <Guarded key={place.heap.id}><Timeline place={place} selection={selection} /></Guarded>}
+      {hasTimeline && place && <Guarded key={place.heap.id}><Timeline overview={overview!} place={place} selection={selection} /></Guarded>}
       <section class="tabs-row" aria-label="Panels and filters">
         <Tabs selection={selection} />
         {needsFilters && <Filters selection={selection} native={overview?.native ?? null} />}

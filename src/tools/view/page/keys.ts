@@ -6,7 +6,7 @@ type Shortcuts = Record<string, () => void>;
 
 export const KEYS: [title: string, keys: [keys: string, meaning: string][]][] = [
   ["Everywhere", [
-    ["1 … 8", "Overview, flame graph, table, source, memory, heap details, leaks, SQL"],
+    ["1 … 9", "Overview, flame graph, table, source, memory, heap details, leaks, budgets, SQL"],
     ["[  ]", "Previous, next dump"],
     ["p", "The peak"],
     ["b", "Compare with the dump before, or no more"],

@@ -2,7 +2,7 @@
 // Questions to the overview: which heap, dump, process a selection means, and their titles.
 import type { Dump, Figure, Heap, Overview, Process, Profile, View, ViewName } from "./types";
 import { selection as now, type Selection } from "./state";
-import { bytesInWords, timeInWords } from "./words";
+import { bytesInWords, shortened, timeInWords } from "./words";
 
 export interface Place {
   profile: Profile;
@@ -109,9 +109,13 @@ export function profileTitle(profile: Profile): string {
   return end ? `${program}, ${end.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })}` : program;
 }
 
-export function processTitle(process: Process | null): string {
+const APART_MOST = 60; // characters in a title
+
+/** "cc1 (4711) main.c": with what tells it from others of its name. */
+export function processTitle(process: Pick<Process, "name" | "pid" | "apart"> | null): string {
   if (!process || (process.name === "" && process.pid === 0)) return "unknown process";
-  return process.pid === 0 ? process.name : `${process.name || "?"} (${process.pid})`;
+  const apart = process.apart ? ` ${shortened(process.apart, APART_MOST)}` : "";
+  return `${process.pid === 0 ? process.name : `${process.name || "?"} (${process.pid})`}${apart}`;
 }
 
 const beginnings = new WeakMap<Profile, number>();

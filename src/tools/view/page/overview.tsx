@@ -3,6 +3,7 @@
 // course over time, and what was not profiled.
 import { useState } from "preact/hooks";
 import { Changes } from "./changes";
+import { Ended } from "./ended";
 import { dumpIndex, endOf, openHeap, processTitle, profileTitle, type Place } from "./model";
 import { isSaved } from "./saved/saved";
 import { Parts, Sentence } from "./sentence";
@@ -125,7 +126,7 @@ function HeapRow({ process, heap, isChosen }: { process: Process | undefined; he
   const lost = heap.losses.length;
   return (
     <tr class={isChosen ? "chosen" : ""} aria-selected={isChosen} onClick={() => select({ ...openHeap(heap), tab: "flame" })}>
-      <td><button type="button" class="link">{processTitle(process ?? null)}</button></td>
+      <td title={process?.command}><button type="button" class="link">{processTitle(process ?? null)}</button></td>
       <td>{heap.name}</td>
       {heap.unseen !== "" ? <td colSpan={4} class="unseen"><Sentence text={heap.unseen} /></td> : (
         <>
@@ -167,10 +168,51 @@ function foundHeaps(profile: Profile, chosen: string, search: string): Heap[] {
   return profile.heaps.filter((heap) => wanted === "" || heap.id === chosen || names(heap).includes(wanted)).sort((a, b) => rankOf(b) - rankOf(a));
 }
 
+/** Add figures up, with limits as of samples that have nothing in common; null: one is unknown. */
+export function sumOf(figures: MaybeFigure[]): MaybeFigure {
+  const sum = { value: 0, low: 0, high: 0 };
+  let hasLimits = true;
+  for (const figure of figures) {
+    if (figure === null) return null;
+    sum.value += figure.value;
+    hasLimits &&= figure.low !== null && figure.high !== null;
+    sum.low += ((figure.low ?? 0) - figure.value) ** 2;
+    sum.high += ((figure.high ?? 0) - figure.value) ** 2;
+  }
+  return { value: sum.value, low: hasLimits ? sum.value - Math.sqrt(sum.low) : null, high: hasLimits ? sum.value + Math.sqrt(sum.high) : null };
+}
+
+/** The heaps of one name of several processes, added up at their last dumps. */
+function SumRow({ name, heaps }: { name: string; heaps: Heap[] }) {
+  const last = heaps.map((heap) => heap.dumps[heap.dumps.length - 1]!);
+  const counted = (key: "exact_bytes" | "exact_calls") => (last.every((dump) => dump[key] !== null) ? last.reduce((sum, dump) => sum + dump[key]!, 0) : null);
+  const [bytes, calls] = [counted("exact_bytes"), counted("exact_calls")];
+  return (
+    <tr>
+      <td><button type="button" class="link" title="Flame graph by process" onClick={() => select({ ...openHeap(heaps[0]!), tab: "flame", direction: "down", group: "process", filters: [], only: [] })}>{plural(heaps.length, "process", "processes")} together</button></td>
+      <td>{name}</td>
+      <td class="number">{known(sumOf(last.map((dump) => dump.space)))}</td>
+      <td class="number" title="Each process at its own peak: the sum is of no moment">{known(sumOf(last.map((dump) => dump.max)))}</td>
+      <td class="number">{bytes !== null ? bytesInWords(bytes) : known(sumOf(last.map((dump) => dump.alloc_space)))}</td>
+      <td class="number">{calls !== null ? countInWords(calls) : ""}</td>
+      <td colSpan={3} />
+    </tr>
+  );
+}
+
+/** By name, the heaps of those that several processes have. */
+function sharedNames(profile: Profile): [string, Heap[]][] {
+  const names = new Map<string, Heap[]>();
+  for (const heap of profile.heaps)
+    if (heap.unseen === "" && heap.dumps.length > 0) names.set(heap.name, [...(names.get(heap.name) ?? []), heap]);
+  return [...names].filter(([, heaps]) => new Set(heaps.map((heap) => heap.process)).size > 1);
+}
+
 function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
   const [search, setSearch] = useState("");
   const [showsAll, setShowsAll] = useState(false);
   const found = foundHeaps(profile, chosen, search);
+  const shared = sharedNames(profile);
   const shown = showsAll ? found : found.filter((heap, i) => i < HEAPS_FIRST || heap.id === chosen);
   if (profile.heaps.length === 0) return <NoHeap />;
   return (
@@ -191,6 +233,7 @@ function Heaps({ profile, chosen }: { profile: Profile; chosen: string }) {
             <HeapRow key={heap.id} process={profile.processes[heap.process]} heap={heap} isChosen={heap.id === chosen} />
           ))}
         </tbody>
+        {shared.length > 0 && <tfoot>{shared.map(([name, heaps]) => <SumRow key={name} name={name} heaps={heaps} />)}</tfoot>}
       </table>
       {shown.length < found.length && (
         <p class="heaps-more">{countInWords(shown.length)} of {countInWords(found.length)} heaps, the largest.{" "}
@@ -259,6 +302,7 @@ export function OverviewPanel({ overview, place }: { overview: Overview; place: 
     <section class="panel overview" aria-label="Overview">
       {overview.profiles.length === 0 && <NoHeap />}
       {hasFigures && <First overview={overview} place={place} selection={selection} />}
+      {hasFigures && <Ended place={place} />}
       {overview.profiles.map((profile) => {
         const chosen = profile.heaps.find((heap) => heap.id === selection.heap);
         return (

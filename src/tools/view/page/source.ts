@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
 import { FILTER_TITLES, filterInWords, onlyInWords, showsRetained, type FilterKind, type Selection } from "./state";
-import type { Course, Details, FunctionNumbers, Leaks, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
+import type { Budgets, Course, Details, FunctionNumbers, Leaks, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
 
 /** The server said no, in a sentence. */
 export class Refusal extends Error {}
@@ -208,6 +208,7 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
 export const askMachine = <T,>(path: string, signal: AbortSignal) => askJson<T>(path, signal);
 export const askOverview = (signal: AbortSignal) => begun.then(() => askJson<Overview>("api/overview", signal));
 export const askMemory = (path: string, signal: AbortSignal) => askJson<ProcessMemory>(path, signal);
+export const askBudgets = (path: string, signal: AbortSignal) => askJson<Budgets>(path, signal);
 export const askLeaks = (path: string, signal: AbortSignal) => askJson<Leaks>(path, signal);
 export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnswer>(path, signal);
 export const askSummary = (path: string, signal: AbortSignal) => askJson<Summary>(path, signal);

@@ -28,7 +28,7 @@ export interface Only {
   value: string; // as the server names it: TableRow.part, or "NAME@MODULE" of a function
 }
 
-export const TABS = ["overview", "flame", "table", "source", "memory", "details", "leaks", "sql"] as const;
+export const TABS = ["overview", "flame", "table", "source", "memory", "details", "leaks", "budgets", "sql"] as const;
 export type Tab = (typeof TABS)[number];
 
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;
@@ -71,6 +71,7 @@ export interface Selection {
   order: TableOrder;
   sort: (typeof SORTS)[number]; // "": as the order is by itself
   sql: string; // the statement that ran last
+  budgets: string; // as a file of budgets has them; "": those of the command line
   rank: string; // of the heap details: a column, "-" in front for the other way round
   find: string; // in the list of processes
   processOrder: ProcessOrder; // the order of the processes
@@ -106,6 +107,7 @@ export const NOTHING_SELECTED: Selection = {
   order: "self",
   sort: "",
   sql: "",
+  budgets: "",
   rank: "",
   find: "",
   processOrder: "rss",
@@ -182,6 +184,7 @@ export function parseSelection(fragment: string): Selection {
     order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
     sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
     sql: given.get("sql") ?? "",
+    budgets: given.get("budgets") ?? "",
     rank: ofForm(given.get("rank"), /^-?(name|bytes|count|average|change|dump[0-3])$/),
     find: given.get("find") ?? "",
     processOrder: oneOf(given.get("processOrder"), PROCESS_ORDERS, NOTHING_SELECTED.processOrder),

@@ -99,6 +99,7 @@ export interface Process {
   parent_pid: number;
   name: string;
   command: string;
+  apart?: string; // arguments that not all processes of its name have; of a long one the end
   end?: ProcessEnd; // unless it ended well, or still runs
   end_time?: number; // ns, as the times of dumps
   memory: Memory;
@@ -128,6 +129,7 @@ export interface Overview {
   profiles: Profile[];
   views: View[];
   native: boolean | null; // whether the interpreters' own frames are shown; null: there are no interpreted functions
+  budgets: string | null; // those that view was started with, as a file of budgets has them
   opening: { heap: string; dump: number; view: ViewName; base?: string; tab?: string } | null;
 }
 
@@ -197,6 +199,29 @@ export interface Leaks {
   row: LeakRow[];
   rows: number; // that the search finds
   rest_bytes: number; // of those that are found and not here
+}
+
+/** A verdict of `heap_profile check --json`. */
+export interface BudgetResult {
+  budget: string; // "max-peak"
+  state: "holds" | "fails" | "undecidable";
+  text: string;
+  pattern?: string;
+  limit: number;
+  finding: string; // in words
+  stacks: { stack: string; amount: number; at_most: boolean }[];
+  pid?: number | null;
+  name?: string;
+  heap?: string;
+  unprofiled?: number; // it is about processes that were not profiled
+}
+
+export interface Budgets {
+  holds: number;
+  fails: number;
+  undecidable: number;
+  results: BudgetResult[];
+  suppressions: { pattern: string; reason: string; space: number }[];
 }
 
 /** Figures by dump, in the view's unit. */
@@ -353,7 +378,7 @@ export interface TreeFunction {
 }
 
 /** What a graph can be grouped by: such a function is no function, and its kind is one of these. */
-export const GROUPS = ["thread", "type", "context", "heap"] as const;
+export const GROUPS = ["thread", "type", "context", "heap", "process"] as const;
 export type Group = (typeof GROUPS)[number];
 
 /** A whole heap's figure; of a difference, with both sides. */

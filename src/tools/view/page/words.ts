@@ -177,6 +177,14 @@ export function figureInWords(figure: MaybeFigure, counts: boolean): string {
   return margin === "exact" ? amount : `${amount} ${margin}`;
 }
 
+/** A text of at most so many characters: its middle is left out. */
+export function shortened(text: string, most: number): string {
+  const letters = [...text.slice(0, most + 1), ...(text.length > most + 1 ? text.slice(Math.max(text.length - most, most + 1)) : "")];
+  if (letters.length <= most && text.length <= most + 1) return text;
+  const head = Math.ceil((most - 1) / 2);
+  return `${letters.slice(0, head).join("")}…${letters.slice(head + 1 - most).join("")}`;
+}
+
 /** "1 dump", "2 dumps". */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${countInWords(count)} ${count === 1 ? one : many}`;

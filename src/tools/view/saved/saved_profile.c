@@ -3,6 +3,7 @@
 #include "tools/view/saved/saved_profile.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "util/xmalloc.h"
 
@@ -11,7 +12,8 @@
         M(of, in.allocated_bytes_variance, DOUBLE), M(of, in.allocated_count_variance, DOUBLE),    \
         M(of, in.samples, NUMBER64), M(of, in.freed_bytes, DOUBLE), M(of, in.freed_count, DOUBLE), \
         M(of, in.freed_bytes_variance, DOUBLE), M(of, in.freed_count_variance, DOUBLE),            \
-        M(of, in.freed_samples, NUMBER64), M(of, in.lifetime_ms_sum, DOUBLE)
+        M(of, in.freed_samples, NUMBER64), M(of, in.lifetime_ms_sum, DOUBLE),                      \
+        M(of, in.temporary_bytes, DOUBLE), M(of, in.temporary_count, DOUBLE)
 #define PEAK(of, in)                                                                               \
     M(of, in.bytes, DOUBLE), M(of, in.count, DOUBLE), M(of, in.bytes_variance, DOUBLE),            \
         M(of, in.count_variance, DOUBLE), M(of, in.samples, DOUBLE)
@@ -469,6 +471,21 @@ void saved_profile_free(struct saved_profile *saved)
     free(saved->are_listed);
     free(saved->are_kept);
     free(saved->sentences);
+}
+
+/* --- budgets --- */
+
+void carry_budgets(struct carrier *carrier, char **budgets)
+{
+    size_t length = *budgets == NULL ? 0 : strlen(*budgets);
+    carry_count(carrier, &length);
+    if (!carrier->reads) {
+        fwrite(*budgets, 1, length, carrier->out);
+        return;
+    }
+    const unsigned char *bytes = carrier_take(carrier, length);
+    if (bytes != NULL && length > 0)
+        *budgets = xmalloc_made(strndup((const char *)bytes, length));
 }
 
 /* --- what the page opens on --- */

@@ -41,6 +41,8 @@ struct saved_profile {
     const char **sentences;
 };
 
+/* Carry the text of a file of budgets, which may be NULL. */
+void carry_budgets(struct carrier *carrier, char **budgets);
 void saved_profile_carry(struct carrier *carrier, struct saved_profile *saved);
 /* Free what is not the profile's: samples and known frames remain. */
 void saved_profile_free(struct saved_profile *saved);

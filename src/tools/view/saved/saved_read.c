@@ -201,6 +201,7 @@ int saved_profiles_read(struct saved_profiles *saved, const void *bytes, size_t 
         carrier_fail(&carrier, "it is of another version");
     if (count > VIEW_PROFILES_MAX)
         carrier_fail(&carrier, "it has too many profiles");
+    carry_budgets(&carrier, &saved->profiles.budgets);
     for (uint32_t i = 0; i < count && !carrier.failed; i++)
         read_profile(&carrier, saved);
     saved_opening_carry(&carrier, &saved->profiles, &saved->opening);

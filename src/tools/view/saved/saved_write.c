@@ -328,9 +328,11 @@ void saved_profiles_write(struct view_profiles *profiles, const struct view_kept
     struct carrier carrier = {.out = out};
     struct view_opening copy = *opening;
     uint32_t version = SAVED_VERSION, count = (uint32_t)profiles->count, native = profiles->native;
+    char *budgets = profiles->budgets;
     carry_number(&carrier, &version);
     carry_number(&carrier, &count);
     carry_number(&carrier, &native);
+    carry_budgets(&carrier, &budgets);
     for (size_t i = 0; i < profiles->count; i++) {
         size_t length = strlen(profiles->items[i].path);
         carry_count(&carrier, &length);

@@ -143,6 +143,7 @@ struct page {
  * what the port of Perfetto UI serves. */
 static const struct page pages[] = {
     {"api/allocators", "GET", "application/json", answer_allocators, NULL, NULL},
+    {"api/budgets", "GET", "application/json", answer_budgets, NULL, NULL},
     {"api/course", "GET", "application/json", answer_course, NULL, NULL},
     {"api/details", "GET", "application/json", answer_details, NULL, NULL},
     {"api/export", "GET", "application/octet-stream", answer_export, NULL, NULL},

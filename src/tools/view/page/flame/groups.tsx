@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row of groups below the root of a flame graph: threads, types, contexts, or all heaps of the process.
+// The row of groups below the root of a flame graph: threads, types, contexts, all heaps of the process, or all processes.
 import type { MenuEntry } from "./menu";
 import { addOnly, select, type Selection } from "../state";
 import { functionOf, groupOf, type Tree } from "../tree";
@@ -19,7 +19,8 @@ export function GroupChoice({ selection }: { selection: Selection }) {
 }
 
 /** Which heaps have another dump than the selected one, or unknown figures. */
-export function GroupNotes({ tree }: { tree: Tree }) {
+export function GroupNotes({ tree, selection }: { tree: Tree; selection: Selection }) {
+  if (selection.group === "process") return <span class="faint">{selection.view === "max" ? "Each process at its own peak: the sum is of no moment" : "Each process at its last dump"}</span>;
   const notes = (tree.header.groups ?? []).filter(({ name, note }) => note !== "" || name.endsWith("(unknown)"));
   if (notes.length === 0) return null;
   const words = notes.map(({ name, note }) => (note === "" ? name : `${name}: ${note}`)).join("; ");

@@ -261,7 +261,7 @@ export function FlamePanel() {
         {left && left.value > 0 && !isEmpty && (
           <span class="faint">the filters leave out {amountInWords(left.value, tree!.header.counts)} ({shareInWords(left.share, 1)})</span>
         )}
-        {tree && <GroupNotes tree={tree} />}
+        {tree && <GroupNotes tree={tree} selection={selection} />}
         <button type="button" class="end" aria-expanded={!isFolded} onClick={fold}>{isFolded ? "Show details" : "Hide details"}</button>
         {tree?.header.pruned && <span class="faint">small frames are left out; zoom to see them</span>}
       </div>

@@ -2,6 +2,7 @@
 // What the timeline draws: uPlot's options for the series, and above them a strip of diamonds, one for
 // each dump, and a strip of marks.
 import uPlot from "uplot";
+import type { BudgetLine } from "../budgets";
 import { css, DARK, fillOf, LIGHT, type Theme } from "../flame/colours";
 import { dumpIndex, isAtPeak, isKept, peakOf, type Place } from "../model";
 import type { Mark, SeriesKind, Timeline } from "./series";
@@ -58,6 +59,7 @@ export interface Drawn {
   colours: Colours;
   beginning: number;
   marks: Mark[];
+  limits: BudgetLine[];
 }
 
 export function clockInWords(seconds: number): string {
@@ -153,6 +155,38 @@ function drawPeak(plot: uPlot, { place: { heap }, selection, colours, beginning 
   context.fillText("peak", x, y - 5 * ratio);
 }
 
+const LIMIT_MOST = 2.5; // a limit that is higher, times what is drawn, would leave no room for the lines
+
+/** The limits of budgets that are in sight: each a dashed line with its words. A higher one has its words at the top. */
+function drawLimits(plot: uPlot, { limits, colours }: Drawn) {
+  const { ctx: context } = plot;
+  const ratio = devicePixelRatio;
+  const { left, width, top } = plot.bbox;
+  context.font = FONT.replace("11px", `${11 * ratio}px`);
+  context.textAlign = "left";
+  context.textBaseline = "top";
+  const height = 13 * ratio;
+  let free = top; // below the words of higher limits
+  for (const { bytes, title, fails } of [...limits].sort((a, b) => b.bytes - a.bytes)) {
+    const isAbove = bytes > plot.scales["y"]!.max!;
+    const y = isAbove ? top : Math.round(plot.valToPos(bytes, "y", true));
+    context.fillStyle = context.strokeStyle = fails ? colours.warn : colours.ink;
+    if (!isAbove) {
+      context.lineWidth = 1.5 * ratio;
+      context.setLineDash([8 * ratio, 4 * ratio]);
+      context.beginPath();
+      context.moveTo(left, y);
+      context.lineTo(left + width, y);
+      context.stroke();
+      context.setLineDash([]);
+    }
+    const above = y - height - 2 * ratio; // else the words are below the line
+    const at = isAbove ? free : above >= free ? above : Math.max(y + 3 * ratio, free);
+    context.fillText(isAbove ? `↑ ${title}` : title, left + 4 * ratio, at);
+    free = Math.max(at + height, isAbove ? 0 : y);
+  }
+}
+
 /** A full triangle: lost; a hollow one: a note; an arrow up: interval; a cross: incomplete. */
 function drawShape(context: CanvasRenderingContext2D, kind: Mark["kind"], x: number, y: number, size: number) {
   context.beginPath();
@@ -218,6 +252,7 @@ function drawAll(plot: uPlot, drawn: Drawn) {
   drawRange(plot, drawn);
   drawDumps(plot, drawn);
   drawPeak(plot, drawn);
+  drawLimits(plot, drawn);
   drawMarks(plot, drawn);
   plot.ctx.restore();
 }
@@ -254,7 +289,11 @@ export function makeOptions({ data, drawn, shown, counts, width, showAll }: Plot
   const room = (_: uPlot, min: number | null, max: number | null): uPlot.Range.MinMax => [Math.min(min ?? 0, 0), (max ?? 1) > 0 ? (max ?? 1) * 1.08 : 1];
   const hasPeak = data.series.some((one) => one.kind === "layer") && isWhole(drawn.current.selection);
   const peak = counts ? 0 : (peakOf(drawn.current.place.heap)?.bytes.value ?? 0);
-  const withPeak = (plot: uPlot, min: number | null, max: number | null) => room(plot, min, shown.has("live") || hasPeak ? Math.max(max ?? 0, peak) : max);
+  const withPeak = (plot: uPlot, min: number | null, max: number | null) => {
+    const most = shown.has("live") || hasPeak ? Math.max(max ?? 0, peak) : max;
+    const limits = drawn.current.limits.map(({ bytes }) => bytes).filter((bytes) => bytes <= LIMIT_MOST * (most ?? 0));
+    return room(plot, min, Math.max(most ?? 0, ...limits));
+  };
   return {
     width, height: HEIGHT + (marks.length > 0 ? MARK_STRIP : 0), legend: { show: false },
     padding: [STRIP + 6 + (marks.length > 0 ? MARK_STRIP : 0), hasRate ? 0 : 16, 0, 0],

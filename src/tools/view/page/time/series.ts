@@ -158,6 +158,10 @@ function lossMarks(heap: Heap, dump: Dump, i: number): Mark[] {
   return marks;
 }
 
+/** Why a dump was taken that nobody asked for. */
+const causeMark = (dump: Dump, i: number): Mark[] =>
+  dump.cause ? [{ dump: i, kind: "note", word: "by itself", words: `Dump ${i + 1} was taken because ${dump.cause}` }] : [];
+
 function intervalMark(heap: Heap, dump: Dump, i: number): Mark[] {
   const before = i > 0 ? heap.dumps[i - 1]!.interval_bytes : heap.first_interval_bytes;
   const now = dump.interval_bytes;
@@ -172,6 +176,7 @@ export function marksOf(heap: Heap): Mark[] {
     ...(dump.incomplete ? [{ dump: i, kind: "incomplete" as const, word: "incomplete", words: `Incomplete: ${dump.why_incomplete}. Its estimates are too low` }] : []),
     ...lossMarks(heap, dump, i),
     ...intervalMark(heap, dump, i),
+    ...causeMark(dump, i),
   ]);
 }
 

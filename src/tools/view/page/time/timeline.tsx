@@ -9,6 +9,7 @@ import {
 } from "../model";
 import { dumpsOfRange, indexNear, marksOf, otherHeaps, timelineOf, type Mark, type Series, type SeriesKind, type Timeline as Data } from "./series";
 import { Layers, OverChoice, stackOf, useCourse } from "./stack";
+import { linesOf, useBudgets, type BudgetLine } from "../budgets";
 import { useFold } from "../fold";
 import { useConnection } from "../source";
 import { select, selection as now, type Selection } from "../state";
@@ -18,7 +19,7 @@ import { attachPointer, type PointerActions } from "./pointer";
 import { Range } from "./range";
 import "./timeline.css";
 import { clampSpan, formatSpan, panSpan, parseSpan, zoomSpan, type Span } from "./zoom";
-import type { Dump } from "../types";
+import type { Dump, Overview } from "../types";
 import { amountInWords, bytesInWords, capitalized, figureInWords, plural } from "../words";
 
 const LOW = 560; // in a window that is lower, in pixels, the timeline is folded at first
@@ -137,6 +138,7 @@ interface PlotProps {
   selection: Selection;
   data: Data;
   marks: Mark[];
+  limits: BudgetLine[];
   colours: Colours;
   shown: Set<string>;
   counts: boolean;
@@ -194,12 +196,12 @@ function actOnKey(event: KeyboardEvent, place: Place, selection: Selection, zoom
 }
 
 function Plot(props: PlotProps) {
-  const { place, selection, data, marks, colours, shown, counts } = props;
+  const { place, selection, data, marks, limits, colours, shown, counts } = props;
   const { heap, profile } = place;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const drawn = useRef<Drawn>(null!);
-  drawn.current = { place, selection, colours, beginning: beginningOf(profile), marks };
+  drawn.current = { place, selection, colours, beginning: beginningOf(profile), marks, limits: counts ? [] : limits };
   const zoom = useZoom(plot, data, selection.time);
   const latest = useRef(zoom);
   latest.current = zoom;
@@ -218,7 +220,7 @@ function Plot(props: PlotProps) {
       made.destroy();
       plot.current = null;
     };
-  }, [data, marks, colours, counts, [...shown].join()]);
+  }, [data, marks, limits, colours, counts, [...shown].join()]);
   useEffect(() => plot.current?.redraw(false, true), [selection.dump, selection.base, selection.view, heap]);
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !plot.current || !actOnKey(event, place, selection, zoom)) return;
@@ -226,14 +228,14 @@ function Plot(props: PlotProps) {
     event.stopPropagation();
   };
   const dump = dumpIndex(heap, selection.dump);
-  const words = [isAtPeak(heap, selection) ? peakTitle(place) : dumpTitle(place, dump), ...marks.filter((mark) => mark.dump === dump).map((mark) => mark.words)].join(". ");
+  const words = [isAtPeak(heap, selection) ? peakTitle(place) : dumpTitle(place, dump), ...marks.filter((mark) => mark.dump === dump).map((mark) => mark.words), ...(counts ? [] : limits.map(({ title }) => title))].join(". ");
   return (
     <div class="timeline-plot" style={{ height: `${plotHeight(marks)}px` }} ref={box} tabIndex={0} role="slider" aria-label={`Dump of ${heap.name}`}
       aria-valuemin={1} aria-valuemax={Math.max(heap.dumps.length, 1)} aria-valuenow={dump + 1} aria-valuetext={words} onKeyDown={onKeyDown} />
   );
 }
 
-export function Timeline({ place, selection }: { place: Place; selection: Selection }) {
+export function Timeline({ overview, place, selection }: { overview: Overview; place: Place; selection: Selection }) {
   const { theme } = useTheme();
   const { heap, process, profile } = place;
   const beginning = beginningOf(profile);
@@ -242,6 +244,8 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
   const data = useMemo(() => (course ? stackOf(course, heap, beginning) : timelineOf({ heap, others: otherHeaps(profile, heap), process, beginning, view: selection.view })),
     [heap, process, beginning, counts, course]);
   const marks = useMemo(() => marksOf(heap), [heap]);
+  const { value: budgets } = useBudgets(overview, place, selection);
+  const limits = useMemo(() => linesOf(budgets, place), [budgets, heap]);
   const hidden = new Set(selection.hidden.split(","));
   const [pointed, setPointed] = useState(NOTHING_POINTED);
   const [isFolded, fold] = useFold("timeline", () => innerHeight < LOW);
@@ -269,7 +273,7 @@ export function Timeline({ place, selection }: { place: Place; selection: Select
       </div>
       {hasPlot && !isFolded && (
         <div class="timeline-room">
-          <Plot place={place} selection={selection} data={data} marks={marks} colours={colours} shown={shown} counts={counts} onPoint={setPointed} />
+          <Plot place={place} selection={selection} data={data} marks={marks} limits={limits} colours={colours} shown={shown} counts={counts} onPoint={setPointed} />
           {course && <Layers course={course} selection={selection} colours={colours} dump={pointed.index >= 0 ? pointed.index : dumpIndex(heap, selection.dump)} />}
           <MarkTip marks={pointed.marks} x={pointed.x + 4} width={box.current?.clientWidth ?? 0} />
         </div>
