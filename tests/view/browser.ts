@@ -11,10 +11,12 @@ import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Page } from "playwright-core";
 import { bytesInWords, countInWords, figureInWords, percentInWords, shareInWords, signedInWords } from "page/words";
 import { testAxe } from "./axe";
+import { testColumns } from "./columns";
 import { testMachine, type MachineExpected } from "./machine";
 import { testParts } from "./parts";
 import { testReports, type ReportsExpected } from "./reports";
 import { testTimeline, type TimelineExpected } from "./timeline";
+import { testZoom } from "./zoom";
 
 interface Estimate {
   estimate: number;
@@ -179,7 +181,7 @@ test("the table has each function's bytes", async () => {
   for (const { name, mapping } of last.callsites.flatMap((site) => site.frames)) modules.set(name, (modules.get(name) ?? new Set()).add(mapping));
   let compared = 0;
   for (const row of await page.locator(".grid-room .row").all()) {
-    const cells = await row.locator("[role=gridcell]").allInnerTexts();
+    const cells = await row.locator("[role=gridcell]").allTextContents();
     const sum = sums.get(cells[0]!);
     if (sum === undefined || modules.get(cells[0]!)!.size > 1) continue;
     assert(cells[4]!.startsWith(bytesInWords(sum)) || cells[4] === "0", `${cells.join(" | ")}: the report has ${bytesInWords(sum)}`);
@@ -195,7 +197,7 @@ test("the table of a difference has both sides, the change and its share, sorted
   await page.waitForSelector(".grid-room .row .key");
   let compared = 0;
   for (const row of await page.locator(".grid-room .row").all()) {
-    const cells = await row.locator("[role=gridcell]").allInnerTexts();
+    const cells = await row.locator("[role=gridcell]").allTextContents();
     const [before, after] = sides.map((of) => of.get(cells[0]!) ?? 0) as [number, number];
     if (cells[2] !== bytesInWords(before) || cells[3] !== bytesInWords(after)) continue; // of several modules
     assert.equal(cells[4], percentInWords(before, after), cells.join(" | "));
@@ -224,6 +226,8 @@ test("boxes of a difference are as wide as the larger side, the later one, or th
 testParts({ page: () => page, open, shows, until, callsites: last.callsites });
 testTimeline({ page: () => page, open, shows, until, expected: expected.timeline });
 testAxe({ page: () => page, until, url: expected.url });
+testColumns({ page: () => page, url: expected.url, open, until, hostile: expected.reported.url });
+testZoom({ page: () => page, until, url: expected.url });
 testReports({ page: () => page, open, shows, until, complaints }, expected.reported);
 testMachine({ page: () => page, shows, until, complaints, expected: expected.machine });
 
@@ -612,7 +616,7 @@ test("a saved page answers filters, callers, differences, the memory, details, g
   await page.waitForSelector(".grid.by-function:not(.waits) .grid-room .row");
   await page.keyboard.press("/");
   await page.keyboard.type("Main");
-  await until("the rows are searched", async () => (await page.locator(".grid-room .key").allInnerTexts()).every((name) => /main/i.test(name)));
+  await until("the rows are searched", async () => (await page.locator(".grid-room .key").allTextContents()).every((name) => /main/i.test(name)));
   await page.locator(".grid-room .row").first().click();
   await page.getByRole("menuitem", { name: "Callers and callees" }).click();
   await until("callers and callees are there", async () => (await page.locator(".flame-scroll canvas").count()) === 2);

@@ -32,7 +32,7 @@ function functionsOf(callsites: Callsite[], module: string): Map<string, number>
 export function testParts({ page, open, shows, until, callsites }: Tools) {
   const cells = async (column: number) => {
     const rows = await page().locator(".grid-room .row").all();
-    return Promise.all(rows.map(async (row) => (await row.locator("[role=gridcell]").nth(column).innerText()).replace(/\s+/g, " ")));
+    return Promise.all(rows.map(async (row) => (await row.locator("[role=gridcell]").nth(column).textContent())!.replace(/\s+/g, " ")));
   };
   const parameter = (name: string) => new URLSearchParams(new URL(page().url()).hash.slice(1)).getAll(name);
 

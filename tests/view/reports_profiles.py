@@ -58,6 +58,7 @@ kept = []
 for step in range(5):
     kept.append([bytearray(20000) for _ in range(30)])
     time.sleep(0.15)
+kept.append(bytearray(700000))
 os.kill(os.getpid(), signal.SIGTERM)
 """
 COMPILER = "import os, sys; kept = [bytearray(1000) for _ in range(int(sys.argv[2]))]; os._exit(0)"

@@ -56,7 +56,7 @@ function testReal({ page, open, shows, until, expected }: Tools) {
       const { estimate, low95, high95 } = report.total.space;
       await open(`heap=0.0&dump=${dump}`, expected.url);
       await shows(".timeline-title", `Dump ${dump + 1} of ${expected.dumps}`);
-      await shows(".timeline-title", `${bytesInWords(report.exact_bytes)} allocated in ${countInWords(report.exact_calls)} calls, counted`);
+      await shows(".timeline-title", `${bytesInWords(report.exact_bytes)} allocated in ${countInWords(report.exact_calls)} calls`);
       await shows(".series", `Live ${figureInWords({ value: estimate, low: low95, high: high95 }, false)}`);
     }
   });

@@ -12,6 +12,7 @@ import { HeapDetailsPanel } from "./details/panel";
 import { KEYS, useShortcuts } from "./keys";
 import { atHeap, atPeak, dumpChoice, dumpIndex, isAtPeak, keptDump, openHeap, peakOf, placeOf, profileTitle, swapped, type Place } from "./model";
 import { LeaksPanel } from "./leaks";
+import { NameTip } from "./long_name";
 import { MemoryPanel } from "./memory";
 import { useNumbers } from "./numbers";
 import { NoHeap, OverviewPanel } from "./overview";
@@ -242,6 +243,7 @@ export function App() {
       </Pages>
       {page === "profile" ? <ProfilePage overview={overview} error={error} title={title} />
         : <main id="panel"><h1 class="sr-only">{PAGE_TITLES[page]}</h1><Guarded key={page}><MachinePage page={page} /></Guarded></main>}
+      <NameTip />
       {showsKeys && <Keys onClose={() => setShowsKeys(false)} />}
     </>
   );

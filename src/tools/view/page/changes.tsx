@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a comparison says first: how much more there is, and the functions that grew and shrank most.
+import { LongName } from "./long_name";
 import { baseOf, momentTitle, profileTitle, swapped, type Place } from "./model";
 import { movementOf } from "./sentences";
 import { askTable, selectionParameters, useAnswer } from "./source";
@@ -37,8 +38,8 @@ function Rows({ title, rows, most, isJudged }: { title: string; rows: TableRow[]
         <ol>
           {rows.map((row) => (
             <li key={row.key}>
-              <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"} title={row.key}
-                onClick={() => select({ tab: "flame", zoom: "", frame: "", filters: [], only: [], direction: "sandwich", function: row.function ?? null })}>{row.key}</button>
+              <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"}
+                onClick={() => select({ tab: "flame", zoom: "", frame: "", filters: [], only: [], direction: "sandwich", function: row.function ?? null })}><LongName name={row.key} /></button>
               {!row.key.includes(" @ ") && <span class="faint module">{shortModule(row.module ?? "")}</span>}
               <span class={isJudged && row.beyond_chance === false ? "number change faint" : "number change"} title={figureInWords(row.bytes!, false)}>
                 {signedInWords(row.bytes!.value, false)}{isJudged && row.beyond_chance === false && ", within chance"}</span>

@@ -4,6 +4,7 @@
 import { useState } from "preact/hooks";
 import { Changes } from "./changes";
 import { Ended } from "./ended";
+import { LongName } from "./long_name";
 import { dumpIndex, endOf, openHeap, processTitle, profileTitle, type Place } from "./model";
 import { isSaved } from "./saved/saved";
 import { Parts, Sentence } from "./sentence";
@@ -56,8 +57,8 @@ function Holders({ title, view, answer, counted = "" }: { title: string; view: V
               <ol>
                 {rows.map((row) => (
                   <li key={row.function}>
-                    <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"} title={row.key}
-                      onClick={() => select({ tab: "flame", view, zoom: "", frame: "", filters: [], direction: "sandwich", function: row.function ?? null })}>{row.key}</button>
+                    <button type="button" class={row.key.includes(" @ ") ? "link alone" : "link"}
+                      onClick={() => select({ tab: "flame", view, zoom: "", frame: "", filters: [], direction: "sandwich", function: row.function ?? null })}><LongName name={row.key} /></button>
                     {!row.key.includes(" @ ") && <span class="faint module">{shortModule(row.module ?? "")}</span>}
                     <span class="number">{shareInWords(row.bytes!.value, whole)}</span>
                     <span class="number" title={figureInWords(row.bytes!, false)}>{bytesInWords(row.bytes!.value)}</span>

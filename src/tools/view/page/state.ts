@@ -70,6 +70,7 @@ export interface Selection {
   by: TableBy;
   order: TableOrder;
   sort: (typeof SORTS)[number]; // "": as the order is by itself
+  without: string; // the columns of lists that are hidden: "module,course"
   sql: string; // the statement that ran last
   budgets: string; // as a file of budgets has them; "": those of the command line
   rank: string; // of the heap details: a column, "-" in front for the other way round
@@ -106,6 +107,7 @@ export const NOTHING_SELECTED: Selection = {
   by: "holder",
   order: "self",
   sort: "",
+  without: "",
   sql: "",
   budgets: "",
   rank: "",
@@ -183,6 +185,7 @@ export function parseSelection(fragment: string): Selection {
     by: oneOf(given.get("by"), DIMENSIONS, NOTHING_SELECTED.by),
     order: oneOf(given.get("order"), TABLE_ORDERS, NOTHING_SELECTED.order),
     sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
+    without: ofForm(given.get("without"), /^[\w,]{1,400}$/),
     sql: given.get("sql") ?? "",
     budgets: given.get("budgets") ?? "",
     rank: ofForm(given.get("rank"), /^-?(name|bytes|count|average|change|dump[0-3])$/),

@@ -121,7 +121,7 @@ function RowLine({ props, line, columns, style, index, onPoint }: {
           : <span class="twisty" />}
         {props.name(row, path)}
       </span>
-      {columns.map((column) => <span role="gridcell" class="number" key={column.title}>{column.cell(row)}</span>)}
+      {columns.map((column) => <span role="gridcell" class="number" key={column.title} title={column.text?.(row)}>{column.cell(row)}</span>)}
     </div>
   );
 }

@@ -2,39 +2,46 @@
 // The tools above the list of processes, and its columns' titles, which sort it.
 import type { ComponentChildren } from "preact";
 import { select, type ProcessOrder, type Selection } from "../state";
+import type { Column, Columns } from "../table/columns";
 import { plural } from "../words";
 
 export const FIND = "find-processes";
 
-const COLUMNS: [title: string, processOrder: ProcessOrder | null, isNumber: boolean][] = [
-  ["Process", "name", false],
-  ["Pid", "pid", true],
-  ["User", "user", false],
-  ["Resident", "rss", true],
-  ["Trend", "growth", false],
-  ["Swap", "swap", true],
-  ["Threads", "threads", true],
-  ["CPU time", "cpu_ms", true],
-  ["Can be profiled", null, false],
-  ["Action", null, false],
+interface ProcessColumn extends Column {
+  order?: ProcessOrder;
+  isNumber?: boolean;
+}
+
+export const COLUMNS: ProcessColumn[] = [
+  { name: "process", title: "Process", least: 120, order: "name", isFixed: true },
+  { name: "pid", title: "Pid", least: 64, width: 64, order: "pid", isNumber: true },
+  { name: "user", title: "User", least: 64, width: 96, order: "user" },
+  { name: "resident", title: "Resident", least: 80, width: 80, order: "rss", isNumber: true },
+  { name: "trend", title: "Trend", least: 96, width: 96, order: "growth" },
+  { name: "swap", title: "Swap", least: 72, width: 72, order: "swap", isNumber: true },
+  { name: "threads", title: "Threads", least: 64, width: 64, order: "threads", isNumber: true },
+  { name: "cpu", title: "CPU time", least: 88, width: 88, order: "cpu_ms", isNumber: true },
+  { name: "state", title: "Can be profiled", least: 120 },
+  { name: "actions", title: "Action", least: 152, width: 152, isFixed: true },
 ];
 
 /** Names rise as they stand, numbers fall. */
 const RISING: ProcessOrder[] = ["name", "user", "pid"];
 
-export function ProcessHead({ selection: { processOrder, isReversed } }: { selection: Selection }) {
+export function ProcessHead({ selection: { processOrder, isReversed }, columns: { has, handle } }: { selection: Selection; columns: Columns }) {
   return (
     <div class="row head" role="row" aria-rowindex={1}>
-      {COLUMNS.map(([title, of, isNumber]) => {
-        const isRising = of !== null && RISING.includes(of) !== isReversed;
+      {COLUMNS.filter(({ name }) => has(name)).map(({ name, title, order: of, isNumber }) => {
+        const isRising = of !== undefined && RISING.includes(of) !== isReversed;
         const sorted = of !== processOrder ? "none" : isRising ? "ascending" : "descending";
         return (
-          <span role="columnheader" key={title} class={isNumber ? "number" : ""} aria-sort={of === null ? undefined : sorted}>
-            {of === null ? title : (
+          <span role="columnheader" key={title} class={isNumber ? "number" : ""} aria-sort={of === undefined ? undefined : sorted}>
+            {of === undefined ? title : (
               <button type="button" class="sort" onClick={() => select({ processOrder: of, isReversed: of === processOrder && !isReversed })}>
                 {title}{of !== processOrder ? "" : isRising ? " ↑" : " ↓"}
               </button>
             )}
+            {handle(name)}
           </span>
         );
       })}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process in the list, and what can be done with it.
+import { LongName } from "../long_name";
 import { bytesInWords, countInWords, timeInWords } from "../words";
 import { checkOf, obstacleOf } from "./checks";
 import { courseOf, growthOf, type Listed, type MachineProcess } from "./process_list";
@@ -36,6 +37,7 @@ export function canBeProfiled(process: MachineProcess, session: number | undefin
 }
 
 interface Props {
+  has: (column: string) => boolean;
   listed: Listed;
   index: number;
   session: number | undefined;
@@ -46,19 +48,19 @@ interface Props {
   onSave: (event: MouseEvent) => void;
 }
 
-export function ProcessRow({ listed: { process, depth }, index, session, isChosen, onChoose, onProfile, onSnapshot, onSave }: Props) {
+export function ProcessRow({ has, listed: { process, depth }, index, session, isChosen, onChoose, onProfile, onSnapshot, onSave }: Props) {
   return (
     <div class={`row${isChosen ? " chosen" : ""}`} role="row" id={`process-${process.pid}`} aria-rowindex={index + 2} aria-selected={isChosen}
       style={{ top: `${index * ROW}px` }} onClick={onChoose}>
-      <span role="gridcell" class="key" style={{ paddingLeft: `${Math.min(depth, DEPTH_MAX) * STEP}px` }} title={process.command || process.name}>{process.name}</span>
-      <span role="gridcell" class="number">{process.pid}</span>
-      <span role="gridcell" class="user" title={process.user}>{process.user}</span>
-      <span role="gridcell" class="number">{memoryInWords(process.rss)}</span>
-      <span role="gridcell" title={trendInWords(process)}><Trend course={courseOf(process)} /><span class="sr-only">{trendInWords(process)}</span></span>
-      <span role="gridcell" class="number">{memoryInWords(process.swap)}</span>
-      <span role="gridcell" class="number">{countInWords(process.threads)}</span>
-      <span role="gridcell" class="number">{process.cpu_ms === 0 ? "0 s" : timeInWords(process.cpu_ms / 1000)}</span>
-      <span role="gridcell" class="state"><State process={process} session={session} /></span>
+      <span role="gridcell" class="key" style={{ paddingLeft: `${Math.min(depth, DEPTH_MAX) * STEP}px` }} ><LongName name={process.name} title={process.command || process.name} /></span>
+      {has("pid") && <span role="gridcell" class="number">{process.pid}</span>}
+      {has("user") && <span role="gridcell" class="user" title={process.user}>{process.user}</span>}
+      {has("resident") && <span role="gridcell" class="number">{memoryInWords(process.rss)}</span>}
+      {has("trend") && <span role="gridcell" title={trendInWords(process)}><Trend course={courseOf(process)} /><span class="sr-only">{trendInWords(process)}</span></span>}
+      {has("swap") && <span role="gridcell" class="number">{memoryInWords(process.swap)}</span>}
+      {has("threads") && <span role="gridcell" class="number">{countInWords(process.threads)}</span>}
+      {has("cpu") && <span role="gridcell" class="number">{process.cpu_ms === 0 ? "0 s" : timeInWords(process.cpu_ms / 1000)}</span>}
+      {has("state") && <span role="gridcell" class="state"><State process={process} session={session} /></span>}
       <span role="gridcell" class="actions">
         {session !== undefined ? (
           <>

@@ -7,7 +7,8 @@ import { useVirtualRows } from "../virtual_rows";
 import { useChecks } from "./checks";
 import { usePolled } from "./polled";
 import { ProcessDetails } from "./process_details";
-import { FIND, ProcessHead, ProcessTools } from "./process_head";
+import { COLUMNS, FIND, ProcessHead, ProcessTools } from "./process_head";
+import { useColumns } from "../table/columns";
 import { askProcesses, list, sessionsByPid, type Listed } from "./process_list";
 import { canBeProfiled, ProcessRow, ROW } from "./process_row";
 import { askRecordings } from "./recordings";
@@ -33,6 +34,7 @@ export function ProcessesPage() {
   useChecks(seen.map((one) => one.process));
   useShortcuts({ "/": () => document.getElementById(FIND)?.focus() });
 
+  const columns = useColumns(COLUMNS, 16);
   const profile = ({ process: { pid } }: Listed) => select({ page: "record", pid });
   const snapshot = ({ process: { pid } }: Listed) => {
     const session = sessions.get(pid);
@@ -63,15 +65,16 @@ export function ProcessesPage() {
       <ProcessTools selection={selection} count={processes.value && listed.length} hasMore={processes.value?.more ?? false}
         hasKernel={hasKernel} onKernel={() => setKernel(!hasKernel)}>
         <p class={`said${actions.isBad || processes.error !== "" ? " bad" : ""}`} role="status">{processes.error || actions.said}</p>
+        {columns.menu}
       </ProcessTools>
-      <div class="grid">
+      <div class="grid" style={columns.style}>
         <div class="grid-body" ref={rows.box} tabIndex={0} role="grid" aria-rowcount={listed.length + 1} aria-label="Processes of this machine" aria-activedescendant={process && `process-${process.pid}`}
           onKeyDown={onKeyDown} onScroll={rows.onScroll}>
-          <ProcessHead selection={selection} />
+          <ProcessHead selection={selection} columns={columns} />
           {processes.value && listed.length === 0 && <div class="empty"><p>No process has “{selection.find}” in its name, pid, user or command.</p></div>}
           <div class="grid-room" style={{ height: `${listed.length * ROW}px` }}>
             {seen.map((one, i) => (
-              <ProcessRow key={one.process.pid} listed={one} index={rows.begin + i} session={sessions.get(one.process.pid)} isChosen={rows.begin + i === chosen}
+              <ProcessRow key={one.process.pid} has={columns.has} listed={one} index={rows.begin + i} session={sessions.get(one.process.pid)} isChosen={rows.begin + i === chosen}
                 onChoose={() => choose(one.process.pid)} onProfile={() => profile(one)} onSnapshot={() => snapshot(one)}
                 onSave={(event) => setMenu({ pid: one.process.pid, x: event.clientX, y: event.clientY })} />
             ))}

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table's tab: what the selection holds by each dimension, and each row of it by others. Only the rows that are seen exist; further ones are asked for as they come into sight.
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { useColumns } from "./columns";
 import { entriesOf, leave, Path, TABLE_BY } from "./break_down";
 import { Menu } from "../flame/menu";
 import { isSaved } from "../saved/saved";
 import { Sentence } from "../sentence";
 import { select, showsRetained, useSelection } from "../state";
-import { hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./row";
+import { columnsOf, hasModule, hasSelf, keyInWords, ordersOf, Row, ROW, type Look } from "./row";
 import { orderOf, useCourses, usePages } from "./pages";
 import type { Heap, TableBy, TableOrder, TableRow } from "../types";
 import { useVirtualRows } from "../virtual_rows";
@@ -44,6 +45,8 @@ export function TablePanel({ heap }: { heap: Heap }) {
   const figure = (found: TableRow) => (counts ? found.count : found.bytes)?.value ?? 0;
   const most = Math.max(...(first.value?.row ?? []).map((found) => Math.abs(figure(found))), 0);
   const look: Look = { by, whole, most, signed, counts, judged: first.value?.judged !== false };
+  const columns = useColumns(columnsOf(look, hasCourse), signed ? 12 : 16);
+  const { has, handle } = columns;
   useEffect(() => need(begin, end));
   useLayoutEffect(() => {
     box.current!.scrollTop = 0;
@@ -83,12 +86,14 @@ export function TablePanel({ heap }: { heap: Heap }) {
     event.preventDefault();
   }
 
-  const sortBy = (wanted: TableOrder, title: string, isNumber = true) => {
+  const sortBy = (column: string, wanted: TableOrder, title: string, isNumber = true) => {
+    if (!has(column)) return null;
     const isSorted = order === wanted;
     const next = isSorted ? (sort === "down" ? "up" : "down") : wanted === "name" ? "up" : "down";
     return (
       <span role="columnheader" class={isNumber ? "number" : "key"} aria-sort={!isSorted ? "none" : sort === "up" ? "ascending" : "descending"}>
         <button type="button" class="sort" onClick={() => select({ order: wanted, sort: next })}>{title}{!isSorted ? "" : sort === "up" ? " ↑" : " ↓"}</button>
+        {handle(column)}
       </span>
     );
   };
@@ -106,23 +111,24 @@ export function TablePanel({ heap }: { heap: Heap }) {
         <input id="search" type="search" placeholder="Search names" aria-label="Search names" spellcheck={false} autocomplete="off"
           value={selection.search} onInput={(event) => select({ search: event.currentTarget.value }, true)} />
         <output>{first.value && plural(rows, "row")}</output>
+        {columns.menu}
         {TITLES[by] && <span class="faint note">{TITLES[by]}</span>}
         {signed && (order === "self" || order === "total") && <span class="faint note">Rows whose stacks changed most come first</span>}
         {signed && !look.judged && <span class="faint note">Rows are not judged: samples decide which moment is the peak, so only the whole heap is compared with chance there</span>}
       </div>
       <Path selection={selection} />
-      <div class={`grid by-${by}${signed ? " sides" : ""}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`}>
+      <div class={`grid by-${by}${signed ? " sides" : ""}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`} style={columns.style}>
         <div class="grid-body" ref={box} tabIndex={0} role="grid" aria-rowcount={rows + 1} aria-label={`By ${title.toLowerCase()}`}
           aria-activedescendant={row(chosen) ? `row-${chosen}` : undefined} onKeyDown={onKeyDown} onScroll={onScroll}>
         <div class="row head" role="row" aria-rowindex={1}>
-          {sortBy("name", title, false)}
-          {hasModule(by) && <span role="columnheader" class="module">Module</span>}
-          {signed && <>{sortBy("before", "Before")}{sortBy("after", "After")}{sortBy("percent", "Change %")}</>}
-          {sortBy(bytesOrder.self, signed ? (hasSelf(by) ? "Change of self" : "Change") : hasSelf(by) ? "Self" : "Bytes")}
-          <span role="columnheader" class="share">{signed ? "" : "Of all"}</span>
-          {hasSelf(by) && sortBy(bytesOrder.total, signed ? "Change with callees" : "With callees")}
-          {sortBy(countOrder.self, "Allocations")}
-          {hasCourse && <span role="columnheader" title={hasSelf(by) ? "With callees, at all dumps; each line is as high as its own most" : "At all dumps; each line is as high as its own most"}>Over time</span>}
+          {sortBy("key", "name", title, false)}
+          {hasModule(by) && has("module") && <span role="columnheader" class="module">Module{handle("module")}</span>}
+          {signed && <>{sortBy("before", "before", "Before")}{sortBy("after", "after", "After")}{sortBy("percent", "percent", "Change %")}</>}
+          {sortBy("self", bytesOrder.self, signed ? (hasSelf(by) ? "Change of self" : "Change") : hasSelf(by) ? "Self" : "Bytes")}
+          {has("share") && <span role="columnheader" class="share">{signed ? <span class="sr-only">Whether it is chance</span> : "Of all"}{handle("share")}</span>}
+          {hasSelf(by) && sortBy("total", bytesOrder.total, signed ? "Change with callees" : "With callees")}
+          {sortBy("count", countOrder.self, "Allocations")}
+          {hasCourse && has("course") && <span role="columnheader" title={hasSelf(by) ? "With callees, at all dumps; each line is as high as its own most" : "At all dumps; each line is as high as its own most"}>Over time{handle("course")}</span>}
         </div>
           {first.value?.unknown ? <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>
             : first.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={first.error} /></p></div>
@@ -133,7 +139,7 @@ export function TablePanel({ heap }: { heap: Heap }) {
                     const index = begin + i;
                     const found = row(index);
                     return found
-                      ? <Row key={index} row={found} index={index} top={index * ROW} look={look} course={hasCourse ? courseOf(index) : null} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
+                      ? <Row key={index} row={found} index={index} top={index * ROW} look={look} has={has} course={hasCourse ? courseOf(index) : null} isChosen={index === chosen} onOpen={(event) => open(index, event.clientX, event.clientY)} />
                       : <div key={index} class="row pending" role="row" style={{ top: `${index * ROW}px` }}><span role="gridcell">…</span></div>;
                   })}
                 </div>

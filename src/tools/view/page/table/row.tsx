@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The columns of a table, and one row of it.
+import type { Column } from "./columns";
+import { LongName } from "../long_name";
 import { Spark, type SparkPoint } from "../spark";
 import { shortModule } from "../tree";
 import { isOfClasses } from "./pages";
@@ -24,6 +26,23 @@ export interface Look {
   signed: boolean; // a difference
   counts: boolean; // the view counts calls
   judged: boolean; // of a difference: whether rows are
+}
+
+/** The columns of a table, with their widths. */
+export function columnsOf({ by, signed }: Look, hasCourse: boolean): Column[] {
+  const isWide = isOfClasses(by);
+  const own = hasSelf(by);
+  const figures = signed ? 206 : own ? 190 : 200;
+  return [
+    { name: "key", title: "Name", least: isWide ? 160 : signed ? 160 : 200, ...(isWide && { width: 160 }), isFixed: true },
+    ...(hasModule(by) ? [{ name: "module", title: "Module", least: 60, width: signed ? 140 : 180 }] : []),
+    ...(signed ? [{ name: "before", title: "Before", least: 76, width: 76 }, { name: "after", title: "After", least: 76, width: 76 }, { name: "percent", title: "Change %", least: 72, width: 72 }] : []),
+    { name: "self", title: signed ? (own ? "Change of self" : "Change") : own ? "Self" : "Bytes", least: figures, width: figures },
+    isWide ? { name: "share", title: signed ? "Bar" : "Of all", least: 400 } : { name: "share", title: signed ? "Whether it is chance" : "Of all", least: signed ? (own ? 110 : 140) : 120, width: signed ? (own ? 110 : 140) : 120 },
+    ...(own ? [{ name: "total", title: signed ? "Change with callees" : "With callees", least: figures, width: figures }] : []),
+    { name: "count", title: "Allocations", least: signed ? (own ? 160 : 190) : own ? 150 : 160, width: signed ? (own ? 160 : 190) : own ? 150 : 160 },
+    ...(hasCourse ? [{ name: "course", title: "Over time", least: COURSE, width: COURSE }] : []),
+  ];
 }
 
 /** The orders of a column of bytes or calls. The view's own figure ranks rows; a change has a sign. */
@@ -58,18 +77,18 @@ function Bar({ value, look, faint }: { value: number; look: Look; faint: boolean
 }
 
 /** What each side of a difference has, with callees, and the change in %. */
-function Sides({ row: { before = 0, after = 0 }, counts }: { row: TableRow; counts: boolean }) {
+function Sides({ row: { before = 0, after = 0 }, counts, has }: { row: TableRow; counts: boolean; has: (name: string) => boolean }) {
   return (
     <>
-      <span role="gridcell" class="number">{amountInWords(before, counts)}</span>
-      <span role="gridcell" class="number">{amountInWords(after, counts)}</span>
-      <span role="gridcell" class="number">{percentInWords(before, after)}</span>
+      {has("before") && <span role="gridcell" class="number">{amountInWords(before, counts)}</span>}
+      {has("after") && <span role="gridcell" class="number">{amountInWords(after, counts)}</span>}
+      {has("percent") && <span role="gridcell" class="number">{percentInWords(before, after)}</span>}
     </>
   );
 }
 
-export function Row({ row, index, top, look, course, isChosen, onOpen }: {
-  row: TableRow; index: number; top: number; look: Look; course: SparkPoint[] | null; isChosen: boolean; onOpen: (event: MouseEvent) => void;
+export function Row({ row, index, top, look, has, course, isChosen, onOpen }: {
+  row: TableRow; index: number; top: number; look: Look; has: (name: string) => boolean; course: SparkPoint[] | null; isChosen: boolean; onOpen: (event: MouseEvent) => void;
 }) {
   const { by, signed, counts } = look;
   const own = hasSelf(by);
@@ -82,17 +101,17 @@ export function Row({ row, index, top, look, course, isChosen, onOpen }: {
   return (
     <div class={`row${isChosen ? " chosen" : ""}${faint ? " chance" : ""}`} role="row" id={`row-${index}`} aria-rowindex={index + 2} aria-selected={isChosen} style={{ top: `${top}px` }}
       onClick={onOpen} onContextMenu={(event) => { event.preventDefault(); onOpen(event); }}>
-      <span role="gridcell" class="key" title={key}>{key}</span>
-      {hasModule(by) && <span role="gridcell" class="module" title={row.module}>{shortModule(row.module ?? "")}</span>}
-      {signed && <Sides row={row} counts={counts} />}
-      <span role="gridcell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>
-      <span role="gridcell" class="share">
+      <span role="gridcell" class="key"><LongName name={key} /></span>
+      {hasModule(by) && has("module") && <span role="gridcell" class="module"><LongName name={shortModule(row.module ?? "")} title={row.module ?? ""} /></span>}
+      {signed && <Sides row={row} counts={counts} has={has} />}
+      {has("self") && <span role="gridcell" class="number"><Number figure={bytes} counts={false} signed={signed} /></span>}
+      {has("share") && <span role="gridcell" class="share">
         <Bar value={counted?.value ?? 0} look={look} faint={faint} />
         {signed ? (faint ? judgeInWords(total?.low ?? null, total?.high ?? null, look.judged) : "") : counted?.value ? shareInWords(counted.value, look.whole) : ""}
-      </span>
-      {own && <span role="gridcell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
-      <span role="gridcell" class="number"><Number figure={count} counts={true} signed={signed} /></span>
-      {course && <span role="gridcell"><Spark points={course} width={COURSE} /></span>}
+      </span>}
+      {own && has("total") && <span role="gridcell" class="number"><Number figure={row.bytes} counts={false} signed={signed} /></span>}
+      {has("count") && <span role="gridcell" class="number"><Number figure={count} counts={true} signed={signed} /></span>}
+      {course && has("course") && <span role="gridcell"><Spark points={course} width={COURSE} /></span>}
     </div>
   );
 }

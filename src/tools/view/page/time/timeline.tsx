@@ -34,6 +34,7 @@ export function goToDump(place: Place, selection: Selection, step: number, widen
   select({ ...atDump(place.heap, next), base: base === String(next) ? "" : base });
 }
 
+/** The lines that are shown; a button leads to the others. */
 function Legend({ data, colours, shown, counts, index, onToggle }: {
   data: Data; colours: Colours; shown: Set<string>; counts: boolean; index: number; onToggle: (key: string) => void;
 }) {
@@ -47,14 +48,21 @@ function Legend({ data, colours, shown, counts, index, onToggle }: {
     return one.kind === "live" ? figureInWords({ value, low: limit("low", at), high: limit("high", at) }, counts) : amountInWords(value, counts);
   };
   const strokes = coloursOf(data, colours);
+  const [showsAll, showAll] = useState(false);
+  const lines = [...data.series, ...data.rates].filter((one) => one.kind !== "low" && one.kind !== "high");
+  const others = lines.filter((one) => !shown.has(one.key));
   return (
     <div class="timeline-legend">
-      {[...data.series, ...data.rates].filter((one) => one.kind !== "low" && one.kind !== "high").map((one) => (
+      {(showsAll ? lines : lines.filter((one) => shown.has(one.key))).map((one) => (
         <button type="button" key={one.key} class="series" aria-pressed={shown.has(one.key)} onClick={() => onToggle(one.key)}>
           <i class={`dash-${one.kind}`} style={{ borderTopColor: strokes.get(one.key) }} />
           {one.name} <span class="figures">{words(one)}</span>
         </button>
       ))}
+      {others.length > 0 && (
+        <button type="button" class="series more" aria-expanded={showsAll} title={others.map(({ name }) => name).join(", ")} onClick={() => showAll(!showsAll)}>
+          {showsAll ? "fewer" : `${others.length} more`}</button>
+      )}
     </div>
   );
 }
@@ -70,9 +78,9 @@ function Title({ place, index, marks }: { place: Place; index: number; marks: Ma
       <b>{index < 0 ? capitalized(peakTitle(place)) : !dump ? "No dump" : heap.dumps.length === 1 ? "One dump" : `Dump ${dumpTitle(place, index)}`}</b>
       {index >= 0 && peakOf(heap) && <>{" "}<button type="button" class="link" title="p" onClick={() => select(atPeak())}>{peakTitle(place)}</button></>}
       {heap.unfinished && <span class="faint"> · {hasGrown ? "recording" : "unfinished: still recording, or killed"}</span>}
-      {own.map((mark) => <span class="warn" key={mark.words} title={mark.words}> · {mark.words}</span>)}
       {dump && dump.exact_calls !== null && dump.exact_bytes !== null &&
-        <span class="faint"> · {bytesInWords(dump.exact_bytes)} allocated in {plural(dump.exact_calls, "call")}, counted</span>}
+        <span class="faint" title="Counted, not estimated"> · {bytesInWords(dump.exact_bytes)} allocated in {plural(dump.exact_calls, "call")}</span>}
+      {own.map((mark) => <span class="warn" key={mark.words} title={mark.words}> · {mark.words}</span>)}
     </span>
   );
 }
