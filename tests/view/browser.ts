@@ -416,6 +416,18 @@ test("the graph says its chosen box, and nothing moves if the reader wants that"
   await until("the box is said", async () => / of all\. \d+ box(es)? after it\.$/.test(await said.innerText()));
   assert((await said.innerText()).startsWith(await page.locator(".details .name").innerText()));
   assert.equal(await page.evaluate(() => document.getAnimations().length + Number.parseFloat(getComputedStyle(document.querySelector(".flame-graphs")!).transitionDuration)), 0);
+  assert.match(await said.innerText(), /, row 2 after the root: /);
+  assert.equal(await page.locator(".flame-scroll canvas").getAttribute("aria-describedby"), await said.getAttribute("id"));
+  for (const panel of ["tab=overview", "tab=table&base=0&heap=0.0", "tab=memory", "tab=details", "tab=leaks", "tab=sql", "page=home", "page=record", "page=processes"]) {
+    await page.goto("about:blank");
+    await page.goto(`${expected.url}#${panel}`);
+    await page.waitForSelector("#panel section");
+    const moving = await page.evaluate(() => [...document.querySelectorAll("*")].filter((element) => [undefined, "::before", "::after"].some((part) => {
+      const { transitionDuration, animationName, scrollBehavior } = getComputedStyle(element, part);
+      return transitionDuration !== "0s" || animationName !== "none" || scrollBehavior !== "auto";
+    })).map(({ className }) => className));
+    assert.deepEqual(moving, [], panel);
+  }
   await page.emulateMedia({ reducedMotion: null });
 });
 

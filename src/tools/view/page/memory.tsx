@@ -4,6 +4,7 @@
 // `heap_profile report --rss` for the selected dump. A click selects the dump nearest to a moment.
 import uPlot from "uplot";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { colourOf, LINES } from "./memory_colours";
 import { atDump, beginningOf, dumpChoice, dumpIndex, isAtPeak, dumpTitle, keptDump, nearestDump, type Place } from "./model";
 import { Sentence } from "./sentence";
 import { askMemory, useAnswer } from "./source";
@@ -16,26 +17,6 @@ import type { MemoryMoment, MemoryRow, MemorySnapshots, ProcessMemory } from "./
 import { bytesInWords, countInWords, figureInWords, shareInWords, signedInWords } from "./words";
 
 const HEIGHT = 220; // of the plot, in pixels
-
-/** Of each kind, on the light and the dark ground: Okabe and Ito's palette, and greys. */
-const KIND_COLOURS: Record<string, [light: string, dark: string]> = {
-  allocator: ["#56b4e9", "#22638e"],
-  other_heaps: ["#0072b2", "#7fb2e5"],
-  anonymous: ["#e69f00", "#a87400"],
-  thread_stacks: ["#009e73", "#00795a"],
-  main_stack: ["#8fd3bd", "#4d9883"],
-  files_written: ["#d55e00", "#b04e00"],
-  files_clean: ["#c8ccd2", "#5a616a"],
-  shared: ["#cc79a7", "#a04a7d"],
-  kernel: ["#8a8f98", "#8a8f98"],
-  unknown: ["#5c636b", "#c8ccd2"],
-};
-const LINES = {
-  light: { ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad" },
-  dark: { ink: "#eceef0", faint: "#a3abb4", line: "#2c3036", accent: "#7ab8ff" },
-};
-
-const colourOf = (kind: string, dark: boolean) => (KIND_COLOURS[kind] ?? KIND_COLOURS["unknown"]!)[dark ? 1 : 0];
 
 const pathOf = (heap: string, dump: string | null) => `api/memory?${new URLSearchParams(dump === null ? { heap } : { heap, dump })}`;
 
@@ -242,14 +223,13 @@ function makeOptions(drawn: Drawn, width: number, dark: boolean): uPlot.Options 
   const axis = { stroke: colours.faint, font, ticks: { stroke: colours.line, size: 4 }, grid: { stroke: colours.line, width: 1 } };
   // The highest sum is drawn first, so that each area shows above the one below it.
   const areas = drawn.snapshots.kinds.map((kind): uPlot.Series => {
-    const fill = colourOf(kind.name, dark);
-    return { scale: "y", stroke: fill, fill, width: 0.5, points: { show: false } };
+    return { scale: "y", stroke: colours.ground, fill: colourOf(kind.name, dark), width: 2, points: { show: false } };
   });
   return {
     width, height: HEIGHT, padding: [8, 16, 0, 0], legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { show: false } },
     scales: { x: { time: false }, y: { range: (_, __, max) => [0, (max ?? 0) > 0 ? max * 1.05 : 1] } },
-    series: [{}, ...areas.reverse(), { scale: "y", stroke: colours.ink, width: 2, points: { show: false } }],
+    series: [{}, ...areas.reverse(), { scale: "y", stroke: colours.ground, width: 5, points: { show: false } }, { scale: "y", stroke: colours.ink, width: 2, points: { show: false } }],
     axes: [
       { ...axis, size: 24, space: 80, values: (_, splits) => splits.map(clockInWords) },
       { ...axis, scale: "y", size: 66, space: 30, values: (_, splits) => splits.map((value) => (value === 0 ? "0" : bytesInWords(value))) },
@@ -269,7 +249,7 @@ function OverTime({ place, selection, snapshots, dark }: { place: Place; selecti
     if (!element) return;
     const seconds = snapshots.time.map((time) => (time - beginning) / 1e9);
     const drawn = { snapshots, beginning, accent: LINES[dark ? "dark" : "light"].accent };
-    const plot = new uPlot(makeOptions(drawn, element.clientWidth, dark), [seconds, ...[...stack].reverse(), snapshots.live.value] as uPlot.AlignedData, element);
+    const plot = new uPlot(makeOptions(drawn, element.clientWidth, dark), [seconds, ...[...stack].reverse(), snapshots.live.value, snapshots.live.value] as uPlot.AlignedData, element);
     const shown = parseSpan(selection.time); // of the timeline
     if (shown) plot.setScale("x", { min: shown.from, max: shown.to });
     const { over } = plot;

@@ -5,7 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { css, LEGEND_MAX, legendOf, type Theme } from "./colours";
 import type { Place } from "./layout";
 import { figureAt, fullNameOf, functionOf, groupOf, isUnknownAt, judgedInWords, moduleInBrackets, nameOf, selfAt, shortModule, sidesAt, stackOf, valueAt, type Tree } from "../tree";
-import { amountInWords, countInWords, figureInWords, marginInWords, percentInWords, plural, shareInWords, signedInWords, valueInWords } from "../words";
+import { amountInWords, countInWords, figureInWords, marginInWords, percentInWords, plural, shareInWords, shortened, signedInWords, valueInWords } from "../words";
 
 interface Props {
   tree: Tree;
@@ -33,13 +33,18 @@ export function stackInText(tree: Tree, node: number, direction: Props["directio
   return innermostFirst.join("\n") + "\n";
 }
 
-/** The chosen box in a sentence, for a screen reader. */
+const SPOKEN_MOST = 200; // characters of a name
+
+/** The chosen box in sentences, for a screen reader. */
 export function nodeInWords(tree: Tree, node: number): string {
   const { counts, total } = tree.header;
   const figure = figureAt(tree, node, counts);
   const amount = tree.lost ? `${signedInWords(figure.value, counts)}, ${judgedInWords(tree, node)}` : `${figureInWords(figure, counts)}, ${shareInWords(figure.value, total[counts ? 1 : 0] ?? 0)} of all`;
   const module = shortModule(functionOf(tree, node)?.module ?? "");
-  return `${fullNameOf(tree, node)}${module && ` in ${module}`}: ${amount}. ${plural(tree.childCount[node]!, "box", "boxes")} after it.`;
+  const name = (at: number) => shortened(fullNameOf(tree, at), SPOKEN_MOST);
+  const above = tree.parent[node]!;
+  const place = above < 0 ? "" : `, row ${stackOf(tree, node).length} after ${above === 0 ? "the root" : name(above)}`;
+  return `${name(node)}${module && ` in ${module}`}${place}: ${amount}. ${plural(tree.childCount[node]!, "box", "boxes")} after it.`;
 }
 
 function CopyStack({ tree, node, direction }: { tree: Tree; node: number; direction: Props["direction"] }) {

@@ -278,7 +278,7 @@ export function FlamePanel() {
                   </>
                 ) : view(tree, main)}
         </div>
-        <p class="sr-only" role="status">{side.tree && side.node >= 0 && nodeInWords(side.tree, side.node)}</p>
+        <p class="sr-only" role="status" id="chosen-box">{side.tree && side.node >= 0 && nodeInWords(side.tree, side.node)}</p>
         {side.tree && !isEmpty && !isFolded && (
           <Details tree={side.tree} theme={theme} node={side.node} hover={hover?.place ?? null} direction={side.which} />
         )}

@@ -269,6 +269,7 @@ export function FlameView(props: FlameProps) {
         ref={canvas}
         tabIndex={0}
         role="application"
+        aria-describedby="chosen-box"
         aria-label={`${props.label}. Arrow keys go from frame to frame, Enter zooms, the menu key opens a menu. A table of the same frames follows.`}
         data-path={pathOf(tree, Math.max(scene.selected, 0))}
         onPointerDown={onPointerDown}

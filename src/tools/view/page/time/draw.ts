@@ -260,7 +260,7 @@ function drawAll(plot: uPlot, drawn: Drawn) {
 function makeSeries(data: Timeline, colours: Colours, shown: Set<string>): uPlot.Series[] {
   const strokes = coloursOf(data, colours);
   const own = data.series.map((one): uPlot.Series => (one.kind === "layer" || one.kind === "rest" ? {
-    scale: "y", stroke: colours.ground, fill: strokes.get(one.key), width: 1, points: { show: false },
+    scale: "y", stroke: colours.ink, fill: strokes.get(one.key), width: 1, points: { show: false },
   } : {
     scale: "y", show: one.kind === "low" || one.kind === "high" || shown.has(one.key), stroke: strokes.get(one.key),
     width: one.kind === "live" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
