@@ -52,6 +52,7 @@ static const struct question {
     {answer_budgets, {"budgets", "max-live=1k\nmax-leak=*a*=1\nmax-temporary=1%"}},
     {answer_leaks, {"search", "a"}},
     {answer_leaks, {"base", "0"}},
+    {answer_runs, {"before", "0"}},
     {answer_table, {"filter", "hide:a|main"}},
     {answer_functions, {"numbering", ""}},
 };

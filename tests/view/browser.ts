@@ -85,7 +85,7 @@ before(async () => {
   });
   page.on("console", (message) => message.text().includes("Content Security Policy") && complaints.push(message.text()));
   page.on("request", (request) => {
-    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, expected.machine.url, expected.reported.url, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
+    if (![expected.url, expected.begun, expected.timeline.url, expected.timeline.many, expected.machine.url, expected.reported.url, expected.reported.runs.url, `file://${expected.reported.runs.saved}`, `file://${expected.saved}`, "data:", "blob:"].some((allowed) => request.url().startsWith(allowed))) complaints.push(`asked ${request.url()}`);
   });
   page.on("response", (response) => {
     if (!response.url().includes("/api/")) received += Number(response.headers()["content-length"] ?? NaN);

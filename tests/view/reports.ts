@@ -33,6 +33,7 @@ export interface ReportsExpected {
   death: { end: { words: string }; heaps: { held: { space: Estimate }; grown: { space: Estimate; seconds: number } }[] };
   check: Check;
   grown: Check;
+  runs: { url: string; saved: string; before: Record<string, number>[]; after: Record<string, number>[] };
   built: { name: string; pid: number; total: { space: Estimate } }[];
   leaks: Leaks;
   growth: Leaks;
@@ -162,4 +163,33 @@ export function testReports({ page, open, shows, until, complaints }: Tools, exp
     await shows(".details h2", "process python3");
     assert.deepEqual(complaints, []);
   });
+
+  const { runs } = expected;
+  for (const address of [runs.url, `file://${runs.saved}`])
+    test(`runs of two releases are compared with their spread: ${address.slice(0, 4)}`, async () => {
+      const mean = (side: Record<string, number>[], name: string) => side.reduce((sum, run) => sum + (run[name] ?? 0), 0) / side.length;
+      await open(address === runs.url ? "tab=runs&runs=0,1,2-3,4,5&by=function" : "", address);
+      await shows(".runs-sides summary", "3 runs before, 3 after");
+      for (const name of ["grown", "same", "<img src=x onerror=alert(4)>"]) {
+        const row = page().locator(".runs-table tbody tr", { hasText: name }).first();
+        await until(`${name} is there`, async () => (await row.count()) === 1);
+        const cells = (await row.locator("td").allTextContents()).map((text) => text.replace(/\s+/g, " "));
+        const [before, after] = [mean(runs.before, name), mean(runs.after, name)];
+        assert(cells[0]!.startsWith(`${bytesInWords(before)}, spread `) && cells[1]!.startsWith(`${bytesInWords(after)}, spread `), `${name}: ${cells.join(" | ")}`);
+        assert(cells[2]!.startsWith(signedInWords(after - before, false)), `${name}: ${cells.join(" | ")}`);
+        assert.equal(cells[3], name === "grown" ? "beyond chance" : "within chance");
+        assert.equal(await row.locator("circle").count() + (await row.locator("rect").count()), 6);
+      }
+      const long = page().locator(".runs-table tbody tr", { hasText: "zzzz" }).first();
+      assert((await long.boundingBox())!.height < 40, "a long name is on one line");
+      await page().locator(".runs-sides summary").click();
+      await page().getByRole("radio", { name: "after2.collapsed: in neither" }).check();
+      await shows(".runs-sides summary", "3 runs before, 2 after");
+      await shows(".runs", "With three runs a side or more");
+      assert.match(page().url(), /runs=0%2C1%2C2-3%2C4/);
+      assert.equal(await page().locator(".runs-table tbody tr", { hasText: "zzzz" }).count(), 0);
+      await page().goBack();
+      await shows(".runs-sides summary", "3 runs before, 3 after");
+      assert.deepEqual(complaints, []);
+    });
 }

@@ -82,6 +82,37 @@ def build(harness, work):
     return recording
 
 
+# By function, of three runs each.
+RUNS = {
+    "before": [{"grown": 1000, "same": 500, "<img src=x onerror=alert(4)>": 70}, {"grown": 1010, "same": 540, "<img src=x onerror=alert(4)>": 71}, {"grown": 990, "same": 510, "<img src=x onerror=alert(4)>": 72}],
+    "after": [{"grown": 2000, "same": 520, "<img src=x onerror=alert(4)>": 70}, {"grown": 2010, "same": 505, "<img src=x onerror=alert(4)>": 73}, {"grown": 1990, "same": 530, "z" * 100000: 90}],
+}
+
+
+def runs(work):
+    """Write them as files. Return the arguments of `view`."""
+    arguments = ["--base"]
+    for side, files in RUNS.items():
+        for i, functions in enumerate(files):
+            path = os.path.join(work, f"{side}{i}.collapsed")
+            with open(path, "w", encoding="utf-8") as out:
+                out.writelines(f"main;{name} {value}\n" for name, value in functions.items())
+            arguments.append(path)
+        if side == "before":
+            arguments.append("--")
+    return arguments
+
+
+def expect_runs(harness, work):
+    """Return the arguments of `view` for the runs, and what reports.ts expects of them. A saved page opens on their comparison."""
+    arguments, saved = runs(work), os.path.join(work, "runs.html")
+    subprocess.run([harness.TOOL, "view", "--save", saved, *arguments], check=True, timeout=harness.TIMEOUT)
+    with open(saved, encoding="utf-8") as page:
+        found = re.search(r'<meta name="selection" content="([^"]*)">', page.read()).group(1)
+    assert found == "tab=runs&#38;runs=0,1,2-3,4,5", found
+    return arguments, {"saved": saved, **RUNS}
+
+
 def expect(harness, work):
     """Return the arguments of `view`, and what reports.ts expects of the profiles."""
     recording, killed, built = leaking(harness, work), os.path.join(work, "killed"), build(harness, work)

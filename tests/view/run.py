@@ -248,6 +248,8 @@ def run_browser(work):
     machine, session, expected["machine"] = serve_machine(harness, work)
     reported, expected["reported"] = reports_profiles.expect(harness, work)
     with_reports, expected["reported"]["url"] = serve(harness, *reported)
+    compared, expected["reported"]["runs"] = reports_profiles.expect_runs(harness, work)
+    with_runs, expected["reported"]["runs"]["url"] = serve(harness, *compared)
     try:
         expected.update(server=server.pid, begunTrace=os.path.join(begun, "raw-trace"))
         path = os.path.join(work, "expected.json")
@@ -264,7 +266,7 @@ def run_browser(work):
     finally:
         os.killpg(session.pid, signal.SIGKILL)
         session.wait()
-        for process in (server, beginning, with_dumps, with_processes, with_reports, machine):
+        for process in (server, beginning, with_dumps, with_processes, with_reports, with_runs, machine):
             process.kill()
             process.wait()
 

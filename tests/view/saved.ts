@@ -213,6 +213,13 @@ for (const name of names)
     }
   });
 
+test("two: runs", async () => {
+  const of = await both("two");
+  for (const by of ["holder", "function", "module", "thread"])
+    for (const sides of ["before=0&after=1", "before=0,0&after=1,1", "before=0,1&after=1,0&search=a&limit=3", "before=9&after=0", "before=&after=0", "before=0"])
+      await ask(of, `api/runs?heap=${of.heaps[0]!.id}&view=space&by=${by}&${sides}`);
+});
+
 test("thousands of answers were compared", () => {
   assert(compared > 2000 && refused > 50, `${compared} compared, ${refused} refused`);
 });

@@ -213,6 +213,7 @@ static void asked_dumps_clear(struct asked_dumps *asked)
 
 static const char help[] =
     "usage: heap_profile view [options] [DIR|FILE[@DUMP]]...\n"
+    "       heap_profile view [options] --base RUN... -- RUN...\n"
     "\n"
     "Shows heap profiles in the browser: their course over time, flame graphs, tables, and\n"
     "differences between dumps and profiles. DIR is a directory that heap_profile wrote, FILE a\n"
@@ -229,6 +230,9 @@ static const char help[] =
     "  --port N        listen on 127.0.0.1, port N (default: a free one)\n"
     "  --listen PATH   listen on a unix socket instead, for example for ssh -L\n"
     "  --no-browser    print the address, and open no browser\n"
+    "  --base RUN...   runs of one release, up to `--`, to be compared with those behind it: "
+    "means,\n"
+    "                  with the spread from run to run\n"
     "  --native        show the interpreter's frames beside the language's functions; the page "
     "has\n"
     "                  a switch for them, too\n"
@@ -241,11 +245,16 @@ static const char help[] =
     "Examples:\n"
     "  heap_profile view                       the start page\n"
     "  heap_profile view before/ after/        two profiles, to be compared\n"
+    "  heap_profile view --base a1 a2 a3 -- b1 b2 b3   two releases, each of which ran three "
+    "times\n"
     "  heap_profile view DIR@1 DIR@last        what grew while it ran\n"
     "  heap_profile view --save leak.html DIR  a file to keep, or to send\n"
     "  ssh -L 8000:localhost:8000 server heap_profile view --no-browser --port 8000\n";
 
 struct request {
+    char **arguments; /* with each run of --base behind an option of its own */
+    const char *bases[VIEW_PROFILES_MAX];
+    size_t base_count, run_count; /* earlier runs; all profiles that are compared */
     struct view_server_options server;
     uint64_t port;
     const char *save, *budgets;
@@ -254,7 +263,18 @@ struct request {
     struct asked_dumps asked;
 };
 
+static bool take_base(void *member, const char *name, const char *value)
+{
+    struct request *request = member;
+    (void)name;
+    if (request->base_count < VIEW_PROFILES_MAX)
+        request->bases[request->base_count] = value;
+    request->base_count++;
+    return true;
+}
+
 static const struct option_entry options[] = {
+    {.name = "base", .kind = OPTION_CALL, .offset = 0, .take = take_base},
     OPTION_ENTRY("port", 0, OPTION_NUMBER, struct request, port),
     OPTION_ENTRY("listen", 0, OPTION_TEXT, struct request, server.socket_path),
     OPTION_ENTRY("no-browser", 0, OPTION_SET, struct request, perfetto.no_browser),
@@ -264,6 +284,18 @@ static const struct option_entry options[] = {
     PERFETTO_UI_OPTIONS(struct request, perfetto),
     OPTIONS_END,
 };
+
+/* Write what the page's address ends with to compare the runs. */
+static void write_runs(const struct request *request, char *text, size_t size)
+{
+    int used = snprintf(text, size, "#tab=runs&runs=");
+    for (size_t i = 0; i < request->run_count && used > 0 && (size_t)used < size; i++)
+        used += snprintf(text + used, size - (size_t)used, "%s%zu",
+                         i == 0                     ? ""
+                         : i == request->base_count ? "-"
+                                                    : ",",
+                         i);
+}
 
 /* Serve until a signal ends it. Return the memory that answers needed when nobody asks for more. */
 static void serve(const struct view_server *server, struct shown *shown, const sigset_t *ends)
@@ -308,6 +340,8 @@ static int view_run(struct watched *watched, struct view_profiles *profiles,
     sigset_t ends;
     if (watched->count > 0)
         asked_dumps_write_fragment(&request->asked, profiles, fragment, sizeof(fragment));
+    if (request->run_count > 0)
+        write_runs(request, fragment, sizeof(fragment));
     /* The server's threads inherit the mask, so the signals reach this one. */
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
@@ -344,11 +378,15 @@ static int view_run(struct watched *watched, struct view_profiles *profiles,
 static int save(struct view_profiles *profiles, const struct request *request, struct error *error)
 {
     const char *path = request->save;
+    char fragment[200];
     const struct asked_dumps *asked = &request->asked;
     const struct view_save_options chosen = {
         .choice = {asked->kept, asked->kept_count, .with_earlier = true},
-        .opening = asked->opening};
+        .opening = asked->opening,
+        .fragment = request->run_count > 0 ? fragment + 1 : NULL};
     struct output_file file;
+    if (request->run_count > 0)
+        write_runs(request, fragment, sizeof(fragment));
     if (profiles->count == 0)
         return error_set(error, -ENODATA, "nothing has been recorded yet, so there is no page");
     int code = output_file_open(&file, path, 0, error);
@@ -393,6 +431,10 @@ static int view_complain(const struct request *request, int argument_count)
     const char *message = NULL;
     if (request->port > UINT16_MAX)
         message = "--port is a number from 1 to 65535";
+    else if (request->base_count > 0 && argument_count == 0)
+        message =
+            "--base takes the earlier runs; the others follow behind --, as in --base a1 a2 a3 "
+            "-- b1 b2 b3";
     else if (!request->perfetto.wanted)
         message = request->perfetto.ui != NULL ? "--ui is an option of --perfetto" : NULL;
     else if (request->port != 0 && request->port != PERFETTO_PORT)
@@ -408,23 +450,65 @@ static int view_complain(const struct request *request, int argument_count)
     return VERB_USAGE;
 }
 
+/* Give each run of "--base A B C --" an option of its own: "--base A --base B --base C". */
+static int spread_bases(int argc, char **argv, struct request *request)
+{
+    int count = 0, i = 0;
+    char **to = request->arguments = xcalloc(2 * (size_t)argc + 1, sizeof(*to));
+    while (i < argc) {
+        bool is_base = i > 0 && strcmp(argv[i], "--base") == 0;
+        if (!is_base || i + 1 == argc) {
+            to[count++] = argv[i++];
+            continue;
+        }
+        char *name = argv[i++];
+        do {
+            to[count++] = name;
+            to[count++] = argv[i++];
+        } while (i < argc && *argv[i] != '-');
+        i += i < argc && strcmp(argv[i], "--") == 0;
+    }
+    return count;
+}
+
+/* Add the earlier runs, before the others. */
+static int add_bases(const struct request *request, struct watched *watched, struct error *error)
+{
+    int code = 0;
+    if (request->base_count > VIEW_PROFILES_MAX)
+        return error_set(error, -E2BIG, "the page shows at most %u profiles", VIEW_PROFILES_MAX);
+    for (size_t i = 0; i < request->base_count && code == 0; i++)
+        code = watched_add(watched, request->bases[i], error);
+    return code;
+}
+
 int cmd_view(int argc, char **argv)
 {
     static const struct verb_line line = {"heap_profile view", help, options, false};
     struct request request = {0};
     struct error error = {0};
+    argc = spread_bases(argc, argv, &request);
+    argv = request.arguments;
     int code = options_parse(&line, argc, argv, &request);
     if (code < 0)
         code = view_complain(&request, argc - optind);
-    if (code >= 0)
+    if (code >= 0) {
+        free(request.arguments);
         return code;
-    if (request.perfetto.wanted)
-        return perfetto_ui_serve(&request.perfetto, argv[optind]);
+    }
+    if (request.perfetto.wanted) {
+        code = perfetto_ui_serve(&request.perfetto, argv[optind]);
+        free(request.arguments);
+        return code;
+    }
     request.server.port = (uint16_t)request.port;
     struct watched watched = {.native = request.native};
     code = read_budgets(request.budgets, &watched, &error);
     if (code == 0)
+        code = add_bases(&request, &watched, &error);
+    if (code == 0)
         code = add_profiles(&request, &watched, argv + optind, &error);
+    request.run_count = request.base_count == 0 ? 0 : watched.count;
     struct view_profiles *profiles = code < 0 ? NULL : watched_read(&watched, true, &error);
     code = profiles == NULL ? error.code : asked_dumps_choose(&request.asked, profiles, &error);
     if (profiles != NULL && (code < 0 || request.save != NULL)) {
@@ -436,6 +520,7 @@ int cmd_view(int argc, char **argv)
     }
     asked_dumps_clear(&request.asked);
     watched_clear(&watched);
+    free(request.arguments);
     if (code < 0)
         format_printf(stderr, "heap_profile: %s\n", error.message);
     return code < 0 ? VERB_FAILED : VERB_DONE;

@@ -36,6 +36,8 @@ answer_function answer_memory;
 answer_function answer_overview;
 /* What happened between two dumps of a heap, as JSON. */
 answer_function answer_range;
+/* Two groups of runs, compared, as JSON. */
+answer_function answer_runs;
 /* The page as a file. */
 answer_function answer_save;
 /* The source file of a function, with the figures of its lines, as JSON. */

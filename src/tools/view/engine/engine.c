@@ -89,6 +89,7 @@ static const struct {
     {"api/memory", answer_memory},
     {"api/overview", answer_overview},
     {"api/range", answer_range},
+    {"api/runs", answer_runs},
     {"api/summary", engine_summary},
     {"api/table", answer_table},
     {"api/tree", answer_flame},

@@ -19,6 +19,7 @@ import { NoHeap, OverviewPanel } from "./overview";
 import { MachinePage, PAGE_TITLES, Pages } from "./pages";
 import { RecordingButtons } from "./bar/recording";
 import { Perfetto } from "./bar/perfetto";
+import { RunsPanel } from "./runs";
 import { Sentence } from "./sentence";
 import { askOverview, askTree, keptTree, treePath, useAnswer, useConnection } from "./source";
 import { isSaved, NOT_SAVED } from "./saved/saved";
@@ -30,7 +31,7 @@ import { otherTheme, useTheme } from "./theme";
 import { goToDump, Timeline } from "./time/timeline";
 import type { Overview } from "./types";
 
-const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", leaks: "Leaks", budgets: "Budgets", sql: "SQL" };
+const TAB_TITLES: Record<Tab, string> = { overview: "Overview", flame: "Flame graph", table: "Table", source: "Source", memory: "Memory", details: "Heap details", leaks: "Leaks", budgets: "Budgets", sql: "SQL", runs: "Runs" };
 const WITHOUT_FILTERS: Tab[] = ["overview", "memory", "budgets", "sql"];
 const NEED_SERVER: Tab[] = ["source", "sql"];
 const SHOWN_TABS = TABS.filter((tab) => !isSaved || !NEED_SERVER.includes(tab));
@@ -111,17 +112,18 @@ function useGlobalKeys(overview: Overview | null, place: Place | null, selection
   });
 }
 
-function Tabs({ selection }: { selection: Selection }) {
+function Tabs({ selection, profiles }: { selection: Selection; profiles: number }) {
+  const shown = SHOWN_TABS.filter((tab) => tab !== "runs" || profiles > 2);
   const onKeyDown = (event: KeyboardEvent) => {
     const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (step === 0) return;
-    const tab = cycle(SHOWN_TABS, selection.tab, step);
+    const tab = cycle(shown, selection.tab, step);
     select({ tab });
     document.getElementById(`tab-${tab}`)?.focus();
   };
   return (
     <div class="tabs" role="tablist" aria-label="Panels" onKeyDown={onKeyDown}>
-      {SHOWN_TABS.map((tab) => (
+      {shown.map((tab) => (
         <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={selection.tab === tab} aria-controls="panel"
           tabIndex={selection.tab === tab ? 0 : -1} onClick={() => select({ tab })}>{TAB_TITLES[tab]}</button>
       ))}
@@ -153,6 +155,7 @@ function Panel({ overview, place, selection }: { overview: Overview; place: Plac
   if (selection.tab === "details") return <HeapDetailsPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "leaks") return <LeaksPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "budgets") return <BudgetsPanel key={`${overview.budgets} ${selection.budgets}`} overview={overview} place={place} selection={selection} />;
+  if (selection.tab === "runs") return <RunsPanel overview={overview} place={place} selection={selection} />;
   if (selection.tab === "source") return <SourcePanel />;
   return <FlamePanel />;
 }
@@ -207,7 +210,7 @@ function ProfilePage({ overview, error, title }: { overview: Overview | null; er
       </header>
       {hasTimeline && place && <Guarded key={place.heap.id}><Timeline overview={overview!} place={place} selection={selection} /></Guarded>}
       <section class="tabs-row" aria-label="Panels and filters">
-        <Tabs selection={selection} />
+        <Tabs selection={selection} profiles={overview?.profiles.length ?? 0} />
         {needsFilters && <Filters selection={selection} native={overview?.native ?? null} />}
       </section>
       <main id="panel">

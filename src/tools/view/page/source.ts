@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { isSaved, NotSaved, savedAnswer } from "./saved/saved";
 import { decodeTree, type Tree } from "./tree";
 import { FILTER_TITLES, filterInWords, onlyInWords, showsRetained, type FilterKind, type Selection } from "./state";
-import type { Budgets, Course, Details, FunctionNumbers, Leaks, Overview, ProcessMemory, RangeAnswer, Reported, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
+import type { Budgets, Course, Details, FunctionNumbers, Leaks, Overview, ProcessMemory, RangeAnswer, Reported, Runs, SourceLines, SqlAnswer, SqlTable, Summary, Table } from "./types";
 
 /** The server said no, in a sentence. */
 export class Refusal extends Error {}
@@ -211,6 +211,7 @@ export const askMemory = (path: string, signal: AbortSignal) => askJson<ProcessM
 export const askBudgets = (path: string, signal: AbortSignal) => askJson<Budgets>(path, signal);
 export const askLeaks = (path: string, signal: AbortSignal) => askJson<Leaks>(path, signal);
 export const askRange = (path: string, signal: AbortSignal) => askJson<RangeAnswer>(path, signal);
+export const askRuns = (path: string, signal: AbortSignal) => askJson<Runs>(path, signal);
 export const askSummary = (path: string, signal: AbortSignal) => askJson<Summary>(path, signal);
 export const askReported = (path: string, signal: AbortSignal) => askJson<{ row: Reported[] }>(path, signal);
 export const askDetails = (path: string, signal: AbortSignal) => askJson<Details>(path, signal);

@@ -28,7 +28,7 @@ export interface Only {
   value: string; // as the server names it: TableRow.part, or "NAME@MODULE" of a function
 }
 
-export const TABS = ["overview", "flame", "table", "source", "memory", "details", "leaks", "budgets", "sql"] as const;
+export const TABS = ["overview", "flame", "table", "source", "memory", "details", "leaks", "budgets", "sql", "runs"] as const;
 export type Tab = (typeof TABS)[number];
 
 export const DIRECTIONS = ["down", "up", "sandwich"] as const;
@@ -72,6 +72,7 @@ export interface Selection {
   sort: (typeof SORTS)[number]; // "": as the order is by itself
   without: string; // the columns of lists that are hidden: "module,course"
   sql: string; // the statement that ran last
+  runs: string; // the profiles of both sides, "0,1,2-3,4,5"; "": the first half and the second
   budgets: string; // as a file of budgets has them; "": those of the command line
   rank: string; // of the heap details: a column, "-" in front for the other way round
   find: string; // in the list of processes
@@ -109,6 +110,7 @@ export const NOTHING_SELECTED: Selection = {
   sort: "",
   without: "",
   sql: "",
+  runs: "",
   budgets: "",
   rank: "",
   find: "",
@@ -187,6 +189,7 @@ export function parseSelection(fragment: string): Selection {
     sort: oneOf(given.get("sort"), SORTS, NOTHING_SELECTED.sort),
     without: ofForm(given.get("without"), /^[\w,]{1,400}$/),
     sql: given.get("sql") ?? "",
+    runs: ofForm(given.get("runs"), /^[\d,]*-[\d,]*$/),
     budgets: given.get("budgets") ?? "",
     rank: ofForm(given.get("rank"), /^-?(name|bytes|count|average|change|dump[0-3])$/),
     find: given.get("find") ?? "",

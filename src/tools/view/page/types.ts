@@ -224,6 +224,37 @@ export interface Budgets {
   suppressions: { pattern: string; reason: string; space: number }[];
 }
 
+/** One side of a comparison of runs, in the view's unit. */
+export interface RunsSide {
+  mean: number;
+  spread: number | null; // standard deviation between the runs; null: there is one
+  runs: number[];
+}
+
+export interface RunsFigures {
+  before: RunsSide;
+  after: RunsSide;
+  change: number; // of the mean
+  low: number | null; // null: unknown, a side has one run
+  high: number | null;
+  probability: number | null;
+}
+
+export interface RunsRow extends RunsFigures {
+  key: string;
+  part: string | null;
+  function?: number;
+  module?: string;
+  beyond_chance: boolean; // among all rows
+}
+
+export interface Runs {
+  counts: boolean;
+  total: RunsFigures;
+  row: RunsRow[];
+  rows: number; // that the search finds
+}
+
 /** Figures by dump, in the view's unit. */
 export interface CourseFigures {
   value: number[];

@@ -153,6 +153,7 @@ static const struct page pages[] = {
     {"api/overview", "GET", "application/json", answer_overview, NULL, NULL},
     {"api/perfetto", "POST", "application/json", NULL, answer_perfetto, NULL},
     {"api/range", "GET", "application/json", answer_range, NULL, NULL},
+    {"api/runs", "GET", "application/json", answer_runs, NULL, NULL},
     {"api/save", "GET", "application/octet-stream", answer_save, NULL, NULL},
     {"api/source", "GET", "application/json", answer_source, NULL, NULL},
     {"api/sql", "POST", "application/json", NULL, answer_sql, NULL},
