@@ -34,6 +34,7 @@ export interface ReportsExpected {
   check: Check;
   grown: Check;
   runs: { url: string; saved: string; before: Record<string, number>[]; after: Record<string, number>[] };
+  curve: number[];
   built: { name: string; pid: number; total: { space: Estimate } }[];
   leaks: Leaks;
   growth: Leaks;
@@ -192,4 +193,17 @@ export function testReports({ page, open, shows, until, complaints }: Tools, exp
       await shows(".runs-sides summary", "3 runs before, 3 after");
       assert.deepEqual(complaints, []);
     });
+
+  test("a heaptrack file's curve is the line of its heap", async () => {
+    await open("tab=overview&heap=3.0", expected.url);
+    const answer = (await (await page().request.get(`${expected.url}api/overview`)).json()) as { profiles: { processes: { memory: { live: number[] } }[] }[] };
+    assert.deepEqual(answer.profiles[3]!.processes[0]!.memory.live, expected.curve);
+    const plot = (await page().locator(".timeline-plot .u-over").boundingBox())!;
+    for (const share of [0.2, 0.5, 0.8]) {
+      await page().mouse.move(plot.x + share * plot.width, plot.y + plot.height / 2);
+      const at = Math.round(share * (expected.curve.length - 1));
+      const near = expected.curve.slice(at - 2, at + 3).map((bytes) => `Live ${bytesInWords(bytes)}`);
+      await until(`the legend has ${near.join(" or ")}`, async () => near.includes((await page().locator(".series").first().innerText()).replace(/\s+/g, " ").trim()));
+    }
+  });
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the page must say as the terminal does (reports.ts): recordings, and what heap_profile prints of them."""
 
+import gzip
 import json
 import os
 import re
@@ -113,6 +114,24 @@ def expect_runs(harness, work):
     return arguments, {"saved": saved, **RUNS}
 
 
+def curve(work):
+    """Write a heaptrack file whose memory rises and falls. Return its path and what was live at each reading."""
+    lines, live, curve = ["v 10400 3", "X /usr/bin/app <b>", "I 1000 10000", "s 4 main", "i 1000 0 1", "t 1 0", "a 400 1"], 0, []
+    for i in range(1, 201):
+        count = i % 40
+        lines += [f"c {i * 10:x}", *["+ 0"] * count]
+        live += count * 1024
+        if i % 50 == 0:
+            lines += ["- 0"] * 600
+            live -= 600 * 1024
+        curve.append(live)
+        lines.append(f"R {1000 + i:x}")
+    path = os.path.join(work, "heaptrack.app.1.gz")
+    with gzip.open(path, "wt", encoding="utf-8") as out:
+        out.write("\n".join(lines) + "\n")
+    return path, curve
+
+
 def expect(harness, work):
     """Return the arguments of `view`, and what reports.ts expects of the profiles."""
     recording, killed, built = leaking(harness, work), os.path.join(work, "killed"), build(harness, work)
@@ -125,7 +144,9 @@ def expect(harness, work):
     def ask(*arguments):
         return json.loads(subprocess.run([harness.TOOL, *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=harness.TIMEOUT).stdout)
 
-    return ["--budgets", budgets, recording, killed, built], {
+    tracked, live = curve(work)
+    return ["--budgets", budgets, recording, killed, built, tracked], {
+        "curve": live,
         "death": ask("oom", "--all", "--json", "--top", "0", killed)["deaths"][0],
         "check": ask("check", "--json", "--budgets", budgets, recording),
         "grown": ask("check", "--json", "--max-growth", "5%", "--baseline", killed, recording),

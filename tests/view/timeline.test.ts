@@ -82,6 +82,18 @@ test("the largest other heaps of the process have a line each, with their names"
   ]);
 });
 
+test("the curve that a file has joins the only dump of its only heap", () => {
+  const one = { ...heap, exact: true, dumps: [dumpAt(6, 400)] };
+  const memory = withMemory({ rss: [10, 20, 30], live: [100, 900, 500] });
+  assert.deepEqual(of(lineOf(one, memory), "live"), [100, 900, 400]);
+  assert.deepEqual(of(lineOf(one, memory), "high"), [100, 900, 800]);
+  assert.deepEqual(of(lineOf({ ...one, exact: false }, memory), "high"), [undefined, undefined, 800]);
+  assert.equal(of(lineOf(one, memory), "curve"), undefined);
+  const beside = lineOf(one, memory, [{ ...heap, id: "0.1", dumps: [dumpAt(6, 7)] }]);
+  assert.deepEqual([of(beside, "live"), of(beside, "curve")], [[undefined, undefined, 400], [100, 900, 500]]); // of all heaps
+  assert.equal(of(lineOf(heap, memory), "curve"), undefined); // its dumps are a line
+});
+
 test("a range is the difference of the dumps at its ends", () => {
   assert.deepEqual(dumpsOfRange(heap, 2.1e9, 5.5e9), [0, 2]);
   assert.deepEqual(dumpsOfRange(heap, 0, 3.5e9), [-1, 1]);

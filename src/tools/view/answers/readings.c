@@ -72,8 +72,10 @@ void view_snapshots_free(struct view_snapshots *snapshots)
 
 /* --- readings --- */
 
-enum column { RSS, ANONYMOUS, FILES, SHMEM, SWAP, COLUMNS };
-static const char *const column_names[COLUMNS] = {"rss", "anonymous", "file", "shmem", "swap"};
+/* LIVE is what is live in all profiled heaps of the process. */
+enum column { RSS, ANONYMOUS, FILES, SHMEM, SWAP, LIVE, COLUMNS };
+static const char *const column_names[COLUMNS] = {"rss",   "anonymous", "file",
+                                                  "shmem", "swap",      "live"};
 
 struct reading {
     uint64_t boottime_ns;
@@ -114,7 +116,8 @@ static void add_points(struct readings *readings, const struct profile_process *
                        [ANONYMOUS] = known_or_unknown(point->rss_anon_bytes),
                        [FILES] = point->rss_file_bytes,
                        [SHMEM] = point->rss_shmem_bytes,
-                       [SWAP] = point->swap_bytes},
+                       [SWAP] = point->swap_bytes,
+                       [LIVE] = known_or_unknown(point->heap_bytes)},
         };
     }
 }
@@ -131,7 +134,8 @@ static void add_snapshots(struct readings *readings, const struct view_snapshot 
                        [ANONYMOUS] = UNKNOWN,
                        [FILES] = UNKNOWN,
                        [SHMEM] = UNKNOWN,
-                       [SWAP] = has_swap ? UNKNOWN : first[i].swap_bytes},
+                       [SWAP] = has_swap ? UNKNOWN : first[i].swap_bytes,
+                       [LIVE] = UNKNOWN},
         };
 }
 
@@ -171,22 +175,24 @@ static bool exceeds(const struct reading *group, size_t i, size_t j, enum column
     return one != UNKNOWN && (other == UNKNOWN || one > other);
 }
 
-/* Keep of each group of readings those with the most resident and swapped bytes, and the first
- * without any value, which is a gap of the lines. */
+/* Keep of each group of readings those with the most resident, swapped and live bytes, and the
+ * first without any value, which is a gap of the lines. */
 static void thin_out(struct readings *readings, size_t most)
 {
     size_t size = readings->count / most + 1, kept = 0;
     for (size_t first = 0; first < readings->count && size > 1; first += size) {
         const struct reading *group = readings->items + first;
         size_t count = readings->count - first < size ? readings->count - first : size;
-        size_t highest = 0, swapped = 0, gap = count;
+        size_t highest = 0, swapped = 0, live = 0, gap = count;
         for (size_t i = 0; i < count; i++) {
             highest = exceeds(group, i, highest, RSS) ? i : highest;
             swapped = exceeds(group, i, swapped, SWAP) ? i : swapped;
+            live = exceeds(group, i, live, LIVE) ? i : live;
             gap = gap == count && is_empty(&group[i]) ? i : gap;
         }
         for (size_t i = 0; i < count; i++)
-            if (i == highest || i == gap || (i == swapped && group[i].values[SWAP] != UNKNOWN))
+            if (i == highest || i == gap || (i == swapped && group[i].values[SWAP] != UNKNOWN) ||
+                (i == live && group[i].values[LIVE] != UNKNOWN))
                 readings->items[kept++] = group[i];
     }
     if (size > 1)

@@ -81,6 +81,7 @@ export interface Memory {
   file: (number | null)[] | null;
   shmem: (number | null)[] | null;
   swap: (number | null)[] | null;
+  live?: (number | null)[] | null; // in all profiled heaps of the process
 }
 
 /** How a process ended, as `heap_profile report --json` has it. */

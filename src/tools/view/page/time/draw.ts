@@ -30,12 +30,12 @@ const layersIn = (theme: Theme) => Array.from({ length: LAYERS }, (_, i) => css(
 export const COLOURS: Record<"light" | "dark", Colours> = {
   light: {
     layers: layersIn(LIGHT), rest: css(fillOf(-1, 1, LIGHT)),
-    others: ["#cc79a7", "#009e73", "#d55e00", "#2f8fd0"], live: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
+    others: ["#cc79a7", "#009e73", "#d55e00", "#2f8fd0"], live: "#0072b2", curve: "#0072b2", band: "#0072b22e", rss: "#8a5a00", anonymous: "#b3541e", file: "#6b6f00", shmem: "#5a4fa0", swap: "#a04a7d",
     rate: "#00795a", counted: "#1b1d20", ink: "#1b1d20", faint: "#5c636b", line: "#e4e6e9", accent: "#0b5cad", ground: "#ffffff", warn: "#b23c00",
   },
   dark: {
     layers: layersIn(DARK), rest: css(fillOf(-1, 1, DARK)),
-    others: ["#cc79a7", "#3cc79b", "#ff8a4c", "#2f8fd0"], live: "#56b4e9", band: "#56b4e930", rss: "#e6b450", anonymous: "#e08a5a", file: "#c5c95a", shmem: "#b3a8f0", swap: "#d79ac0",
+    others: ["#cc79a7", "#3cc79b", "#ff8a4c", "#2f8fd0"], live: "#56b4e9", curve: "#56b4e9", band: "#56b4e930", rss: "#e6b450", anonymous: "#e08a5a", file: "#c5c95a", shmem: "#b3a8f0", swap: "#d79ac0",
     rate: "#3cc79b", counted: "#eceef0", ink: "#eceef0", faint: "#a3abb4", line: "#2c3036", accent: "#7ab8ff", ground: "#181a1d", warn: "#ff9f6b",
   },
 };
@@ -263,7 +263,7 @@ function makeSeries(data: Timeline, colours: Colours, shown: Set<string>): uPlot
     scale: "y", stroke: colours.ink, fill: strokes.get(one.key), width: 1, points: { show: false },
   } : {
     scale: "y", show: one.kind === "low" || one.kind === "high" || shown.has(one.key), stroke: strokes.get(one.key),
-    width: one.kind === "live" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
+    width: one.kind === "live" || one.kind === "curve" ? 2 : 1.25, dash: DASHES[one.kind], points: { show: false },
   }));
   const rates = data.rates.map((one): uPlot.Series => ({
     scale: "rate", show: shown.has(one.key), stroke: strokes.get(one.key), width: 1.25, dash: DASHES[one.kind],
@@ -290,7 +290,7 @@ export function makeOptions({ data, drawn, shown, counts, width, showAll }: Plot
   const hasPeak = data.series.some((one) => one.kind === "layer") && isWhole(drawn.current.selection);
   const peak = counts ? 0 : (peakOf(drawn.current.place.heap)?.bytes.value ?? 0);
   const withPeak = (plot: uPlot, min: number | null, max: number | null) => {
-    const most = shown.has("live") || hasPeak ? Math.max(max ?? 0, peak) : max;
+    const most = shown.has("live") || shown.has("curve") || hasPeak ? Math.max(max ?? 0, peak) : max;
     const limits = drawn.current.limits.map(({ bytes }) => bytes).filter((bytes) => bytes <= LIMIT_MOST * (most ?? 0));
     return room(plot, min, Math.max(most ?? 0, ...limits));
   };

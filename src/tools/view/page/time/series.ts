@@ -7,7 +7,7 @@ import { lossInWords } from "../sentences";
 import type { Dump, Heap, Memory, Process, Profile, ViewName } from "../types";
 import { intervalInWords } from "../words";
 
-export type SeriesKind = "live" | "other" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted" | "layer" | "rest";
+export type SeriesKind = "live" | "other" | "low" | "high" | "rss" | "anonymous" | "file" | "shmem" | "swap" | "rate" | "counted" | "curve" | "layer" | "rest";
 export type Value = number | null | undefined;
 
 export interface Series {
@@ -27,7 +27,7 @@ type Column = (number | null)[] | null;
 
 /** A reading without any value is a gap. One that leaves out some has them as they were: Perfetto writes what changed. */
 function valuesOf(memory: Memory, column: Column): Value[] {
-  const columns = [memory.rss, memory.anonymous, memory.file, memory.shmem, memory.swap];
+  const columns = [memory.rss, memory.anonymous, memory.file, memory.shmem, memory.swap, memory.live ?? null];
   const isEmpty = memory.time.map((_, i) => columns.every((one) => one === null || one[i] === null));
   return (column ?? []).map((value, i) => (value === null ? (isEmpty[i] ? null : undefined) : value));
 }
@@ -99,10 +99,26 @@ function liveSeries({ heap, others, view }: TimelineRequest): { series: Series; 
   return [...own, ...beside];
 }
 
-export function timelineOf(request: TimelineRequest): Timeline {
-  const { heap, process, beginning, view } = request;
+/** What was live between the dumps of a heap that has too few for a line, as the file has read it: of all heaps of the process. */
+function curveOf({ heap, process, view }: TimelineRequest): Series[] {
   const memory = process?.memory;
-  const readings = view.endsWith("objects") ? [] : readingsOf(memory);
+  if (!memory?.live || heap.dumps.length > 1 || view.endsWith("objects")) return [];
+  return [{ key: "curve", kind: "curve", name: "Live in all heaps", values: valuesOf(memory, memory.live) }];
+}
+
+/** If the process has one heap, its live bytes are those of its dump and, at other moments, those of the curve. Where all
+ * was recorded, they are exact there, too; else the limits are unknown. */
+function joinCurve(series: Series[], isExact: boolean): Series[] {
+  const curve = series.find((one) => one.kind === "curve");
+  if (!curve || !series.some((one) => one.kind === "live")) return series;
+  const joins = ({ kind }: Series) => kind === "live" || (isExact && (kind === "low" || kind === "high"));
+  return series.filter((one) => one !== curve).map((one) => (joins(one) ? { ...one, values: one.values.map((value, i) => value ?? curve.values[i]) } : one));
+}
+
+export function timelineOf(request: TimelineRequest): Timeline {
+  const { heap, others, process, beginning, view } = request;
+  const memory = process?.memory;
+  const readings = view.endsWith("objects") ? [] : [...curveOf(request), ...readingsOf(memory)];
   const live = liveSeries(request);
   const dumpTimes = heap.dumps.map((dump) => dump.time);
   const times = Float64Array.from(new Set([...dumpTimes, ...live.flatMap((one) => one.times), ...(readings.length > 0 ? memory!.time : [])])).sort();
@@ -116,9 +132,10 @@ export function timelineOf(request: TimelineRequest): Timeline {
     { key: "rate", kind: "rate", name: "Rate", values: ratesOf(heap, (dump) => dump.alloc_space?.value ?? null) },
     { key: "counted", kind: "counted", name: "Counted rate", values: ratesOf(heap, (dump) => dump.exact_bytes) },
   ];
+  const series = [...live.map((one) => spread(one.series, one.times)), ...readings.map((reading) => spread(reading, memory!.time))];
   return {
     seconds: [...times].map((time) => (time - beginning) / 1e9),
-    series: [...live.map((one) => spread(one.series, one.times)), ...readings.map((reading) => spread(reading, memory!.time))],
+    series: others.length > 0 ? series : joinCurve(series, heap.exact),
     rates: heap.dumps.length > 1 ? rates.filter((one) => hasValue(one.values)).map((one) => spread(one, dumpTimes)) : [],
   };
 }
