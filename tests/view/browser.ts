@@ -191,7 +191,7 @@ test("the table has each function's bytes", async () => {
 });
 
 test("the table of a difference has both sides, the change and its share, sorted by any", async () => {
-  await open("tab=table&heap=0.0&base=0&by=function&order=after&sort=down");
+  await open("tab=table&heap=0.0&base=0&by=function&order=name&sort=down");
   const sides = [byFunction(expected.reports[0]!), byFunction(last)];
   await shows(".grid .head", "Change %");
   await page.waitForSelector(".grid-room .row .key");

@@ -75,6 +75,7 @@ kept = []
 for step in range(16):
     kept.append([json.loads('{"id": %d, "tags": ["a", "b%d"]}' % (i, i)) for i in range(4000)])
     kept.append(bytearray(200000) * 3)
+    kept.append((dict.fromkeys(range(3000)).copy(), " ".join(["abc"] * 9000), list({i for i in range(3000)})))
     time.sleep(0.1)
 sys.stdout.flush()
 import os

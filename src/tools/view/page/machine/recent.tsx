@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles to open: those that are open now, and those that heap_profile wrote lately.
+import { LongName } from "../long_name";
 import { useState } from "preact/hooks";
 import { profileTitle } from "../model";
 import { select } from "../state";
@@ -56,7 +57,7 @@ export function Recent({ profiles, hasMore, isBusy, onOpen }: RecentProps) {
             <tr key={profile.path}>
               <td class="tick"><input type="checkbox" aria-label={`Compare ${profile.path}`} checked={ticked.includes(profile.path)} onChange={() => tick(profile.path)} /></td>
               <td class="what">
-                <button type="button" class="link" disabled={isBusy} onClick={() => onOpen([profile.path])}>{nameOf(profile)}</button>
+                <button type="button" class="link" disabled={isBusy} onClick={() => onOpen([profile.path])}><LongName name={nameOf(profile)} /></button>
                 {profile.recorder_pid !== null && <b class="profiled"> recording</b>}
                 <div class="where" title={profile.path}><span>{profile.path}</span></div>
               </td>

@@ -17,6 +17,8 @@ import { useShortcuts } from "../keys";
 const HEAD = 28;
 const SEARCH_MS = 150;
 
+const NOT_JUDGED = "Rows are not judged: samples decide which moment is the peak, so only the whole heap is compared with chance there";
+
 const TITLES: Partial<Record<TableBy, string>> = {
   holder: "The function that a report charges: without allocators, the C library and run times",
   size: "By the mean size of each stack's blocks: files have no sizes of single blocks",
@@ -112,9 +114,9 @@ export function TablePanel({ heap }: { heap: Heap }) {
           value={selection.search} onInput={(event) => select({ search: event.currentTarget.value }, true)} />
         <output>{first.value && plural(rows, "row")}</output>
         {columns.menu}
-        {TITLES[by] && <span class="faint note">{TITLES[by]}</span>}
-        {signed && (order === "self" || order === "total") && <span class="faint note">Rows whose stacks changed most come first</span>}
-        {signed && !look.judged && <span class="faint note">Rows are not judged: samples decide which moment is the peak, so only the whole heap is compared with chance there</span>}
+        {TITLES[by] && <span class="faint note" title={TITLES[by]}>{TITLES[by]}</span>}
+        {signed && (order === "self" || order === "total") && <span class="faint note" title="Of each row, its stacks are ranked by how much they have changed, up or down">The most changed first</span>}
+        {signed && !look.judged && <span class="faint note" title={NOT_JUDGED}>{NOT_JUDGED}</span>}
       </div>
       <Path selection={selection} />
       <div class={`grid by-${by}${signed ? " sides" : ""}${hasCourse ? " has-course" : ""}${first.isWaiting ? " waits" : ""}`} style={columns.style}>
