@@ -36,7 +36,7 @@ export function testColumns({ page, url, open, until, hostile }: Tools) {
     await handle("Module").dblclick();
     await until("it is as at first", async () => (await widthOf("Module")) > before - 40);
     await page().locator(".columns-menu summary").click();
-    await page().getByRole("button", { name: "Widths as at first" }).click();
+    await page().getByRole("button", { name: "Reset widths" }).click();
     await until("all are", async () => Math.abs((await widthOf("Self")) - self) <= 1);
   });
 

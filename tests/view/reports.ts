@@ -186,7 +186,7 @@ export function testReports({ page, open, shows, until, complaints }: Tools, exp
       await page().locator(".runs-sides summary").click();
       await page().getByRole("radio", { name: "after2.collapsed: in neither" }).check();
       await shows(".runs-sides summary", "3 runs before, 2 after");
-      await shows(".runs", "With three runs a side or more");
+      await shows(".runs", "Three runs a side, or more");
       assert.match(page().url(), /runs=0%2C1%2C2-3%2C4/);
       assert.equal(await page().locator(".runs-table tbody tr", { hasText: "zzzz" }).count(), 0);
       await page().goBack();

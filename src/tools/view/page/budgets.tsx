@@ -87,7 +87,7 @@ function Verdicts({ budgets }: { budgets: Budgets }) {
       {budgets.suppressions.length > 0 && (
         <ul class="notes">
           {budgets.suppressions.map(({ pattern, reason, space }) => (
-            <li key={pattern}>{space > 0 ? `Suppressed: ${bytesInWords(space)}` : "A suppression that matches nothing"} by <code>leak:{pattern}</code> ({reason})</li>
+            <li key={pattern}>{space > 0 ? `${bytesInWords(space)} left out by` : "Nothing left out by"} <code>leak:{pattern}</code> ({reason})</li>
           ))}
         </ul>
       )}

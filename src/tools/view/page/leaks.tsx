@@ -100,7 +100,7 @@ export function LeaksPanel({ overview, place, selection }: { overview: Overview;
             : leaks.why !== "" ? <div class="empty"><p><Sentence text={leaks.why} /></p></div> : (
               <>
                 <FoundSentence leaks={leaks} isDifference={isDifference} />
-                {leaks.row.length === 0 ? <p class="faint">{search !== "" ? `No function has “${search}”.` : shrunk ? "Nothing shrank." : "Nothing is live, or has grown."}</p>
+                {leaks.row.length === 0 ? <p class="faint">{search !== "" ? `No function has “${search}”.` : shrunk ? "Nothing shrank." : isDifference ? "Nothing has grown." : "Nothing is live."}</p>
                   : <Rows leaks={leaks} isDifference={isDifference} onMore={() => setLimit(limit * 10)} />}
                 {isDifference && !shrunk && leaks.shrunk > 0 && <p class="faint">{plural(leaks.shrunk, "callsite")} shrank, by {bytesInWords(leaks.shrunk_bytes)} together.</p>}
               </>

@@ -193,7 +193,7 @@ function SumRow({ name, heaps }: { name: string; heaps: Heap[] }) {
       <td><button type="button" class="link" title="Flame graph by process" onClick={() => select({ ...openHeap(heaps[0]!), tab: "flame", direction: "down", group: "process", filters: [], only: [] })}>{plural(heaps.length, "process", "processes")} together</button></td>
       <td>{name}</td>
       <td class="number">{known(sumOf(last.map((dump) => dump.space)))}</td>
-      <td class="number" title="Each process at its own peak: the sum is of no moment">{known(sumOf(last.map((dump) => dump.max)))}</td>
+      <td class="number" title="Each process at its own peak, so not all at one moment">{known(sumOf(last.map((dump) => dump.max)))}</td>
       <td class="number">{bytes !== null ? bytesInWords(bytes) : known(sumOf(last.map((dump) => dump.alloc_space)))}</td>
       <td class="number">{calls !== null ? countInWords(calls) : ""}</td>
       <td colSpan={3} />

@@ -144,7 +144,7 @@ export function RunsPanel({ overview, place, selection }: { overview: Overview; 
           value={selection.search} onInput={(event) => select({ search: event.currentTarget.value }, true)} />
         <span class="faint">{capitalized(viewOf(overview, selection.view).title)} of {place.heap.name} at the last dump of each run</span>
       </div>
-      {hasBoth && fewest < LEAST && <p class="warn">{fewest === 1 ? "A side has one run, and so no spread: what is chance is unknown." : "With three runs a side or more, less is taken for chance."}</p>}
+      {hasBoth && fewest < LEAST && <p class="warn">{fewest === 1 ? "A side has one run, and so no spread: what is chance is unknown." : "Three runs a side, or more, tell a change from chance better."}</p>}
       {error !== "" ? <p class="bad"><Sentence text={error} /></p>
         : !hasBoth ? <p class="faint">Choose runs on both sides.</p>
           : !runs ? <p class="faint">…</p> : (

@@ -20,7 +20,7 @@ export function GroupChoice({ selection }: { selection: Selection }) {
 
 /** Which heaps have another dump than the selected one, or unknown figures. */
 export function GroupNotes({ tree, selection }: { tree: Tree; selection: Selection }) {
-  if (selection.group === "process") return <span class="faint">{selection.view === "max" ? "Each process at its own peak: the sum is of no moment" : "Each process at its last dump"}</span>;
+  if (selection.group === "process") return <span class="faint">{selection.view === "max" ? "Each process at its own peak, so not all at one moment" : "Each process at its last dump"}</span>;
   const notes = (tree.header.groups ?? []).filter(({ name, note }) => note !== "" || name.endsWith("(unknown)"));
   if (notes.length === 0) return null;
   const words = notes.map(({ name, note }) => (note === "" ? name : `${name}: ${note}`)).join("; ");

@@ -31,7 +31,7 @@ export function ProcessDetails({ process, session }: { process: MachineProcess; 
       <div tabIndex={0}><h2>Memory</h2><Memory process={process} /></div>
       <div class="findings" tabIndex={0}>
         <h2>{session !== undefined ? `Profiled by session ${session}` : "Can it be profiled?"}</h2>
-        {process.kernel ? <p>No: a thread of the kernel has no heap.</p>
+        {process.kernel ? <p>No: a kernel thread has no heap.</p>
           : !check ? <p class="faint">…</p>
             : <ul>{check.findings.map(({ finding, text }, i) => <li key={i} class={finding}><b>{FINDINGS[finding]}</b> {text}</li>)}</ul>}
       </div>

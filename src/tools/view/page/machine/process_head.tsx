@@ -67,7 +67,7 @@ export function ProcessTools({ selection, count, hasMore, hasKernel, onKernel, c
       </span>
       <input id={FIND} type="search" placeholder="Name, pid, user, command" aria-label="Find processes by name, pid, user or command" spellcheck={false}
         autocomplete="off" value={selection.find} onInput={(event) => select({ find: event.currentTarget.value }, true)} />
-      <label class="check"><input type="checkbox" checked={hasKernel} onChange={onKernel} /> Threads of the kernel</label>
+      <label class="check"><input type="checkbox" checked={hasKernel} onChange={onKernel} /> Kernel threads</label>
       <output>{count !== null && plural(count, "process", "processes")}{hasMore && ", not all of this machine"}</output>
       {children}
     </div>

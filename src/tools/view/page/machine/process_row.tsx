@@ -22,7 +22,7 @@ export function trendInWords(process: MachineProcess): string {
 function State({ process, session }: { process: MachineProcess; session: number | undefined }) {
   const check = checkOf(process);
   if (session !== undefined) return <b class="profiled">profiled by session {session}</b>;
-  if (process.kernel) return <span class="faint">a thread of the kernel</span>;
+  if (process.kernel) return <span class="faint">a kernel thread</span>;
   if (!check) return <span class="faint">…</span>;
   if (check.profiler_pid !== null) return <b class="profiled">profiled by {check.profiler_pid === 0 ? "another user" : `process ${check.profiler_pid}`}</b>;
   const obstacle = obstacleOf(check);

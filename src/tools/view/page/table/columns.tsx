@@ -65,7 +65,7 @@ function Menu({ columns, hidden, hasWidths, onReset }: { columns: Column[]; hidd
         {columns.filter((column) => !column.isFixed).map(({ name, title }) => (
           <label key={name}><input type="checkbox" checked={!hidden.has(name)} onChange={() => toggle(name)} />{title}</label>
         ))}
-        <button type="button" disabled={!hasWidths} onClick={onReset}>Widths as at first</button>
+        <button type="button" disabled={!hasWidths} onClick={onReset}>Reset widths</button>
       </div>
     </details>
   );
@@ -116,7 +116,7 @@ function Handle({ title, onWidth }: { title: string; onWidth: (width: number | n
   };
   return (
     <span class="column-handle" role="separator" aria-orientation="vertical" aria-label={`Width of ${title}`} aria-valuenow={Math.round(widthNow())} aria-valuemin={NARROWEST} tabIndex={0} ref={handle}
-      title="Drag, or ← →: width. A double click, or Delete: as at first"
+      title="Drag, or ← →: width. A double click, or Delete: reset"
       onPointerDown={(event) => { event.currentTarget.setPointerCapture(event.pointerId); begun.current = { x: event.clientX, width: widthNow() }; event.preventDefault(); }}
       onPointerMove={(event) => drag(event, false)} onPointerUp={(event) => drag(event, true)} onPointerCancel={(event) => drag(event, true)}
       onDblClick={() => onWidth(null, true)} onKeyDown={onKeyDown} />

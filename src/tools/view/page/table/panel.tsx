@@ -115,7 +115,7 @@ export function TablePanel({ heap }: { heap: Heap }) {
         <output>{first.value && plural(rows, "row")}</output>
         {columns.menu}
         {TITLES[by] && <span class="faint note" title={TITLES[by]}>{TITLES[by]}</span>}
-        {signed && (order === "self" || order === "total") && <span class="faint note" title="Of each row, its stacks are ranked by how much they have changed, up or down">The most changed first</span>}
+        {signed && (order === "self" || order === "total") && <span class="faint note" title="Of each row, its stacks are ranked by how much they have changed, up or down">Most changed first</span>}
         {signed && !look.judged && <span class="faint note" title={NOT_JUDGED}>{NOT_JUDGED}</span>}
       </div>
       <Path selection={selection} />
@@ -130,7 +130,7 @@ export function TablePanel({ heap }: { heap: Heap }) {
           {has("share") && <span role="columnheader" class="share">{signed ? <span class="sr-only">Whether it is chance</span> : "Of all"}{handle("share")}</span>}
           {hasSelf(by) && sortBy("total", bytesOrder.total, signed ? "Change with callees" : "With callees")}
           {sortBy("count", countOrder.self, "Allocations")}
-          {hasCourse && has("course") && <span role="columnheader" title={hasSelf(by) ? "With callees, at all dumps; each line is as high as its own most" : "At all dumps; each line is as high as its own most"}>Over time{handle("course")}</span>}
+          {hasCourse && has("course") && <span role="columnheader" title={hasSelf(by) ? "With callees, at all dumps; each line is scaled to its own highest value" : "At all dumps; each line is scaled to its own highest value"}>Over time{handle("course")}</span>}
         </div>
           {first.value?.unknown ? <div class="empty"><p>The file does not contain these figures. They are unknown, which is not the same as zero.</p></div>
             : first.error !== "" ? <div class={`empty${isSaved ? "" : " bad"}`}><p><Sentence text={first.error} /></p></div>
