@@ -65,12 +65,33 @@ static const char *const ruby_glue[] = {
     "rb_iseq_eval*", "rb_ec_exec_node", "ruby_run_node",  "ruby_exec_node", NULL,
 };
 
+/* What a callback's call passes through, between two loops. */
+static const char *const php_glue[] = {
+    "execute_ex",
+    "dtrace_execute_ex",
+    "dtrace_execute_internal",
+    "execute_internal",
+    "zend_execute",
+    "zend_execute_scripts",
+    "zend_execute_script",
+    "php_execute_script*",
+    "php_execute_simple_script",
+    "zend_call_function",
+    "zend_call_known_*",
+    "zend_call_method*",
+    "_call_user_function_impl",
+    "zend_generator_resume",
+    "zend_eval_string*",
+    NULL,
+};
+
 static const struct language {
     const char *mapping;
     const char *const *glue;
 } languages[] = {
     {TRACE_PYTHON_PATH, python_glue},
     {TRACE_RUBY_PATH, ruby_glue},
+    {TRACE_PHP_PATH, php_glue},
 };
 
 enum {

@@ -19,6 +19,7 @@ enum trace_frame_kind {
 /* The mappings of interpreted languages' frames, which are not machine code. */
 #define TRACE_PYTHON_PATH "[python]"
 #define TRACE_RUBY_PATH "[ruby]"
+#define TRACE_PHP_PATH "[php]"
 
 /* Names of frames that are not code: an outermost frame that replaces missing ones. */
 #define TRACE_TRUNCATED_FRAME "[truncated stack]"

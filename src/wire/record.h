@@ -195,7 +195,8 @@ enum record_stack_flag {
 enum record_language {
     RECORD_LANGUAGE_PYTHON = 0,
     RECORD_LANGUAGE_RUBY = 1,
-    RECORD_LANGUAGES = 2,
+    RECORD_LANGUAGE_PHP = 2,
+    RECORD_LANGUAGES = 3,
 };
 
 static inline uint64_t record_code_frame(enum record_language language, uint64_t id, uint64_t place)

@@ -36,7 +36,7 @@
 #include <stdint.h>
 
 #define RING_MAGIC UINT32_C(0x48505244) /* "HPRD" */
-#define RING_VERSION 13
+#define RING_VERSION 14
 
 #define RING_DATA_BYTES_MIN 8192u
 #define RING_DATA_BYTES_MAX (512u << 20)

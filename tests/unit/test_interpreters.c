@@ -106,6 +106,7 @@ static enum interpreter_result read_groups(struct interpreter *interpreter,
 }
 
 const struct interpreter_language interpreter_python = {.find = find_none};
+const struct interpreter_language interpreter_php = {.find = find_none};
 const struct interpreter_language interpreter_ruby = {
     .read_in_loop = true, .find = find, .read = read_groups};
 

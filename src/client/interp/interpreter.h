@@ -197,5 +197,6 @@ bool interpreters_send(struct ring_thread *thread, const struct interpreter_merg
 
 extern const struct interpreter_language interpreter_python;
 extern const struct interpreter_language interpreter_ruby;
+extern const struct interpreter_language interpreter_php;
 
 #endif

@@ -33,7 +33,7 @@ enum found_state {
 };
 
 static const struct interpreter_language *const languages[] = {&interpreter_python,
-                                                               &interpreter_ruby};
+                                                               &interpreter_ruby, &interpreter_php};
 
 static struct interpreter found[FOUND_MAX];
 static uint32_t found_count; /* number of times that one was found */

@@ -98,6 +98,7 @@ static uint64_t non_module_frame(struct dump *dump, uint64_t pc)
 static const char *const language_paths[] = {
     [RECORD_LANGUAGE_PYTHON] = TRACE_PYTHON_PATH,
     [RECORD_LANGUAGE_RUBY] = TRACE_RUBY_PATH,
+    [RECORD_LANGUAGE_PHP] = TRACE_PHP_PATH,
 };
 
 /* Return the id of a frame of an interpreted language. */

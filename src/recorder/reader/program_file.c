@@ -157,6 +157,7 @@ static void take_symbol(void *context, const char *name, const GElf_Sym *symbol,
     if (!is_defined)
         return;
     note_python(program, name, type);
+    program->is_php |= strcmp(name, "execute_ex") == 0;
     note_own_function(&parsing->own, name, source);
     program->allocator_is_exported |= type == SHT_DYNSYM && strcmp(name, "malloc") == 0;
     note_sanitizer(program, name);

@@ -55,6 +55,7 @@ struct program_file {
     uint8_t python_minor;           /* the N of CPython 3.N; 0: unknown */
     uint8_t is_ruby;                /* it is linked to Ruby's library */
     uint8_t ruby_major, ruby_minor; /* of Ruby's version; 0: unknown */
+    uint8_t is_php;                 /* it has the loop of PHP's engine */
     uint8_t allocator_is_exported;  /* as malloc, so its libraries allocate from it, too */
     uint8_t has_client;             /* linked to the client library, or contains it */
     uint8_t has_noop;               /* linked to the library whose functions do nothing */

@@ -140,7 +140,7 @@ static void print_module(FILE *out, const struct profile *profile,
     char buffer[SOURCE_NAME_BYTES];
     if (is_in_script(profile, frame))
         path = source_base_name(frame->source_file, buffer);
-    else if (*kind != '\0')
+    else if (*kind != '\0' && !interpreter_frames_has(profile, frame))
         path = kind;
     const char *name = base_name(path);
     if (strcmp(name, frame->name) == 0) /* Ruby's "<internal:gem_prelude>" */

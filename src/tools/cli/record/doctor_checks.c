@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/interp/php_version.h"
 #include "profile/interp/ruby_version.h"
 #include "recorder/processes/access.h"
 #include "recorder/processes/process_info.h"
@@ -91,6 +92,10 @@ static void check_language(const struct doctor *doctor, const struct program *pr
         doctor_say(doctor, DOCTOR_LACKING,
                    "interpreter: Ruby, but not " RUBY_VERSIONS
                    "; stacks have the interpreter's own functions instead of those of Ruby");
+    if (file->is_php)
+        doctor_say(doctor, DOCTOR_FINE,
+                   "interpreter: PHP; of " PHP_VERSIONS
+                   ", stacks have the functions of PHP, with file and line");
 }
 
 static void check_client(const struct doctor *doctor, const struct program *program)
