@@ -314,6 +314,8 @@ static enum interpreter_result php_read(struct interpreter *php, struct interpre
 static uint16_t write_text(bool direct, struct text text, uint8_t *to)
 {
     uint16_t length = 0;
+    if (text.at == 0)
+        return 0;
     if (direct)
         memcpy(to, (const void *)text.at, text.length);
     else if (system_read_memory(to, text.at, text.length) != (long)text.length)
