@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of newer systems: their C library, CPython and Ruby run in a root of their own, and are profiled from here.
+"""Programs of newer systems: their C library, CPython, Ruby and PHP run in a root of their own, and are profiled from here.
 
     newer_systems.py trixie|sid|noble
 """
@@ -16,13 +16,15 @@ import tempfile
 import harness
 from daemon import Session, scene
 from harness import TOOL, check, need, program, run, skip
+from php_frames import ATTACHED as PHP
+from php_frames import IN_MALLOC
 from python_frames import ATTACHED as PYTHON
 from python_frames import attached
 from rss import Table
 from ruby_frames import ATTACHED as RUBY
 
 # Unpacked only: no script of theirs runs.
-PACKAGES = {"trixie": "base-files,python3.13,python3.13-dbg,ruby3.3", "sid": "base-files,python3,ruby",
+PACKAGES = {"trixie": "base-files,python3.13,python3.13-dbg,ruby3.3,php8.4-cli", "sid": "base-files,python3,ruby,php-cli",
             "noble": "base-files,ruby3.2"}
 UBUNTU = {"noble"}  # has the Ruby that no release of Debian has
 UBUNTU_KEYS = "/usr/share/keyrings/ubuntu-archive-keyring.gpg"
@@ -55,11 +57,12 @@ class Profiled:
     """A program in the root that has been profiled while it ran. It answers each size that it reads with a line; without
     sizes, it prints one and waits."""
 
-    def __init__(self, root, directory, command, sizes=()):
+    def __init__(self, root, directory, command, sizes=(), environment=None):
         self.output = os.path.join(directory, "o")
         shutil.rmtree(self.output, ignore_errors=True)
         with scene() as (daemon, _):
-            process = subprocess.Popen(["chroot", root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process = subprocess.Popen(["chroot", root, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                       env={**os.environ, **(environment or {})})
 
             def step(size):
                 process.stdin.write(b"%d\n" % size)
@@ -88,8 +91,8 @@ class Profiled:
         for site in self.heaps["libc.malloc"]["callsites"]:
             if site["alloc_space"]["estimate"] > 300_000:
                 found.add(json.dumps([
-                    [frame["name"], frame["line"]] for frame in site["frames"] if frame.get("mapping") == f"[{language}]"
-                    and not frame["file"].startswith("<internal:")]))
+                    [frame["name"], frame.get("line", 0)] for frame in site["frames"]
+                    if frame.get("mapping") == f"[{language}]" and not frame.get("file", "").startswith("<internal:")]))
         check(found == {json.dumps(wanted)}, f"{language}: {found}")
 
     def check_counted(self, calls, size):
@@ -123,6 +126,15 @@ def check_ruby(root, directory):
     profiled.check_functions("ruby", [["held", 3], ["block in middle", 6], ["middle", 6], ["<main>", 9]])
 
 
+def check_php(root, directory):
+    """Debian's version has no heap of its own here, so that all is malloc's."""
+    name = os.path.basename(max(glob.glob(f"{root}/usr/bin/php[0-9]*"), default="php"))
+    profiled = Profiled(root, directory, [f"/usr/bin/{name}", "-r", PHP], (300_000, 700_000), IN_MALLOC)
+    profiled.check_counted(20, 10_000_000)
+    profiled.check_functions("php", [["str_repeat", 0], ["held", 3], ["{closure:middle():6}", 6], ["array_map", 0],
+                                     ["middle", 6], ["{eval}", 9]])
+
+
 def check_stacks(root, directory):
     """The stacks that this C library gives to threads."""
     shutil.copy(program("resident"), os.path.join(root, "tmp", "resident"))
@@ -140,8 +152,8 @@ def of_suite(suite, *checks):
     return body
 
 
-test_trixie = of_suite("trixie", check_python, check_ruby, check_stacks)
-test_sid = of_suite("sid", check_python, check_ruby, check_stacks)
+test_trixie = of_suite("trixie", check_python, check_ruby, check_php, check_stacks)
+test_sid = of_suite("sid", check_python, check_ruby, check_php, check_stacks)
 test_noble = of_suite("noble", check_ruby)
 
 

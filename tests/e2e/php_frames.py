@@ -185,7 +185,7 @@ def test_attached():
     version = need_php()
     heap = heap_while_attached(["env", "USE_ZEND_ALLOC=0", "php", "-r", ATTACHED])
     found = {stack for stack, amount in large_stacks(heap).items() if amount > 300_000}
-    closure = "{closure:Command line code:6}" if version == "8.4" else "{closure}"
+    closure = "{closure:middle():6}" if version == "8.4" else "{closure}"
     file = "Command line code"
     wanted = [["str_repeat", "", 0], ["held", file, 3], [closure, file, 6], ["array_map", "", 0], ["middle", file, 6], ["{eval}", file, 9]]
     check(json.dumps(wanted) in found, f"stacks {found}")

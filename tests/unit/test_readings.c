@@ -51,12 +51,12 @@ static void swap_is_of_snapshots_if_the_timeline_has_none(void **state)
     assert_readings(&profile, 100,
                     "{\"memory\":{\"all\":4,\"time\":[10,20,25,30],\"rss\":[500,null,null,700],"
                     "\"anonymous\":null,\"file\":null,\"shmem\":null,"
-                    "\"swap\":[null,null,7,null]}}");
+                    "\"swap\":[null,null,7,null],\"live\":null}}");
     points[0].swap_bytes = 0;
     assert_readings(&profile, 100,
                     "{\"memory\":{\"all\":3,\"time\":[10,20,30],\"rss\":[500,null,700],"
                     "\"anonymous\":null,\"file\":null,\"shmem\":null,"
-                    "\"swap\":[0,null,null]}}");
+                    "\"swap\":[0,null,null],\"live\":null}}");
 }
 
 static void a_sum_of_mappings_is_known_if_all_are(void **state)
@@ -75,7 +75,7 @@ static void a_sum_of_mappings_is_known_if_all_are(void **state)
     assert_readings(&profile, 100,
                     "{\"memory\":{\"all\":3,\"time\":[5,6,7],\"rss\":[5120,4096,null],"
                     "\"anonymous\":null,\"file\":null,\"shmem\":null,"
-                    "\"swap\":[2048,null,null]}}");
+                    "\"swap\":[2048,null,null],\"live\":null}}");
 }
 
 static void the_highest_and_gaps_stay(void **state)
@@ -84,10 +84,12 @@ static void the_highest_and_gaps_stay(void **state)
     struct profile_memory_point points[] = {POINT(1, 5), POINT(2, 9), POINT(3, 7),
                                             POINT(4, 6), POINT(5, 0), POINT(6, 8)};
     struct profile_process process = {.timeline = points, .timeline_count = 6};
+    points[2].heap_bytes = 4;
     struct profile profile = {.processes = &process, .process_count = 1};
     assert_readings(&profile, 2, /* groups of four: 6 / 2 + 1 */
-                    "{\"memory\":{\"all\":6,\"time\":[2,5,6],\"rss\":[9,null,8],"
-                    "\"anonymous\":null,\"file\":null,\"shmem\":null,\"swap\":null}}");
+                    "{\"memory\":{\"all\":6,\"time\":[2,3,5,6],\"rss\":[9,7,null,8],"
+                    "\"anonymous\":null,\"file\":null,\"shmem\":null,\"swap\":null,"
+                    "\"live\":[null,4,null,null]}}");
 }
 
 int main(void)
