@@ -178,9 +178,11 @@ static void say_always_near(struct live_set *set)
     store_release(&set->near_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
 }
 
+/* Acquire: a thread that does not count an address sees that the filter is true for it, and so
+ * does whoever frees the address. */
 static bool counts_near(const struct live_set *set)
 {
-    return load_relaxed(&set->count_shift) != LIVE_SET_NEAR_NOTHING_SHIFT;
+    return load_acquire(&set->count_shift) != LIVE_SET_NEAR_NOTHING_SHIFT;
 }
 
 static uint8_t *near_counter(const struct live_set *set, uint64_t address)
@@ -230,6 +232,7 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
     store_relaxed(&set->counter_shift,
                   rarely_full ? shift - COUNTERS_OF_REGION_SHIFT : COUNTER_SHIFT);
     set->near_insertions = set->near_collisions = 0;
+    set->keeps_counting = false;
     if (interval_bytes <= DETAILED_INTERVAL_MAX) {
         store_relaxed(&set->count_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
         say_always_near(set);
@@ -242,6 +245,7 @@ static int init(struct live_set *set, uint64_t interval_bytes, uint32_t count, b
 
 void live_set_may_become_sparse(struct live_set *set)
 {
+    set->keeps_counting = true;
     /* A filter that counts already goes on as it is: the set's interval is long. */
     if (counts_near(set))
         return;
@@ -461,9 +465,9 @@ static bool remove_deeper(struct live_set *set, uint64_t address)
 static void check_crowding(struct live_set *set)
 {
     if (load_relaxed(&set->near_collisions) > NEAR_COLLISIONS_MAX) {
-        if (load_relaxed(&set->count_shift) != NEAR_SHIFT_CHANGING)
-            store_relaxed(&set->count_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
         say_always_near(set);
+        if (!set->keeps_counting)
+            store_release(&set->count_shift, LIVE_SET_NEAR_NOTHING_SHIFT);
     }
     store_relaxed(&set->near_insertions, 0);
     store_relaxed(&set->near_collisions, 0);

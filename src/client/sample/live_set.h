@@ -79,6 +79,7 @@ struct live_set {
      * other's counts. Samples write them, so they are not in the line that each free reads. */
     uint16_t near_insertions __attribute__((aligned(64)));
     uint16_t near_collisions;
+    bool keeps_counting; /* also if frees do not ask the filter: they may ask it again */
 };
 
 /* The filter of a set that is not initialized: a shift that leaves one bit of an address, and for
